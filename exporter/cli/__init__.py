@@ -1,0 +1,1 @@
+"""The command `stallwatch`: one file per sub-command."""

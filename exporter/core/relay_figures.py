@@ -1,4 +1,4 @@
-"""What the relay counts about itself: bytes, refusals, held and blocked time, and its own error (added latency, loop lag).
+"""What the relay counts about itself: bytes, refusals, held time, and its own error (added latency, loop lag).
 
 Plain numbers that the relay adds to and a view reads; durations in ns.
 """
