@@ -1,0 +1,5 @@
+"""Placeholder replaced by branch core."""
+
+from typing import Any
+
+Tap = Any
