@@ -124,6 +124,7 @@ def read_request(raw: bytes) -> RequestHead:
     start, lines = _split(raw)
     parts = start.split(b" ")
     _check_request_line(parts)
+    target = _origin_form(parts[1])
     parser = httptools.HttpRequestParser(seen := _Seen())
     _judge(parser, raw)
     options = _options(seen.headers)
@@ -134,7 +135,7 @@ def read_request(raw: bytes) -> RequestHead:
     upgrades = [value.strip().lower() for value in values(seen.headers, b"upgrade")]
     return RequestHead(
         method=parts[0].decode(),
-        target=_origin_form(parts[1]),
+        target=target,
         http10=http10,
         headers=seen.headers,
         lines=lines,

@@ -80,6 +80,7 @@ class Pool:
             raise ConnectError(
                 Ending.CONNECT_FAILED, f"the engine can't be reached: {error.strerror or error}"
             ) from error
+        made.opened()
         return made
 
     def give_back(self, upstream: Upstream) -> None:

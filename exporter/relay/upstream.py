@@ -25,13 +25,20 @@ class Upstream(asyncio.Protocol):
         self.exchange: Exchange | None = None
         self.idle_timer: asyncio.TimerHandle | None = None
         self.reused = False
+        self._counted = False
+        self._lost = False
         self._figures = pool.figures
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take the new connection."""
         self.transport = cast(asyncio.Transport, transport)
         no_delay(self.transport)
-        self._figures.engine_connections += 1
+
+    def opened(self) -> None:
+        """Count the connection as open; uvloop may drop one without a word while it is still being made."""
+        if not self._lost:
+            self._counted = True
+            self._figures.engine_connections += 1
 
     def data_received(self, data: bytes) -> None:
         """Stamp a read and hand it on. Bytes nobody asked for end the connection."""
@@ -53,7 +60,8 @@ class Upstream(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell the exchange, if it still waits for something."""
-        self._figures.engine_connections -= 1
+        self._lost = True
+        self._figures.engine_connections -= self._counted
         self._ended(exc)
 
     def _ended(self, exc: Exception | None) -> None:
