@@ -71,6 +71,13 @@ def _place(value: object) -> Place:
     return Place(host, int(port))
 
 
+def _tcp_place(value: object) -> Place:
+    place = _place(value)
+    if place.path is not None:
+        raise ValueError("expected HOST:PORT")
+    return place
+
+
 def _engine(value: object) -> Place:
     if isinstance(value, Place):
         return value
@@ -88,6 +95,7 @@ Size = Annotated[int, BeforeValidator(_size)]
 Seconds = Annotated[float, BeforeValidator(_seconds)]
 SecondsOrOff = Annotated[float | None, BeforeValidator(_seconds_or_off)]
 ListenPlace = Annotated[Place, BeforeValidator(_place)]
+AdminPlace = Annotated[Place, BeforeValidator(_tcp_place)]
 EnginePlace = Annotated[Place, BeforeValidator(_engine)]
 
 
@@ -128,9 +136,10 @@ class Settings(_Frozen):
     """The whole configuration of `stallwatch run`."""
 
     listen: ListenPlace = Place("0.0.0.0", 8080)
-    admin: ListenPlace = Place("127.0.0.1", 9719)
+    admin: AdminPlace = Place("127.0.0.1", 9719)
     admin_token_file: str | None = None
-    upstream: EnginePlace = Place("127.0.0.1", 8000)
+    upstream: AdminPlace = Annotated[Place, BeforeValidator(_tcp_place)]
+EnginePlace = Place("127.0.0.1", 8000)
     preserve_host: bool = True
     models: Models = Models()
     limits: LimitSettings = LimitSettings()
