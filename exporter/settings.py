@@ -138,8 +138,7 @@ class Settings(_Frozen):
     listen: ListenPlace = Place("0.0.0.0", 8080)
     admin: AdminPlace = Place("127.0.0.1", 9719)
     admin_token_file: str | None = None
-    upstream: AdminPlace = Annotated[Place, BeforeValidator(_tcp_place)]
-EnginePlace = Place("127.0.0.1", 8000)
+    upstream: EnginePlace = Place("127.0.0.1", 8000)
     preserve_host: bool = True
     models: Models = Models()
     limits: LimitSettings = LimitSettings()
