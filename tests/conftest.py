@@ -34,9 +34,7 @@ def program() -> Callable[[str], str]:
 
 
 @pytest.fixture(scope="session")
-def prometheus(
-    program: Callable[[str], str], tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[PrometheusServer]:
+def prometheus(program: Callable[[str], str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrometheusServer]:
     """One Prometheus on a free loopback port that scrapes and evaluates every 250 ms."""
     folder: Path = tmp_path_factory.mktemp("prometheus")
     server = PrometheusServer(program("prometheus"), folder)
