@@ -7,7 +7,6 @@ included; other methods are 405. Errors are JSON. No answer names the version of
 import asyncio
 import html
 import logging
-import socket
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -111,9 +110,9 @@ async def serve(app: web.Application, host: str, port: int) -> web.AppRunner:
 
 def name_the_server(runner: web.AppRunner) -> None:
     """Make every answer of a set-up runner carry `Server: stallwatch`, those to broken HTTP included."""
-    server = runner.server
-    if server is not None:
-        server.request_factory = _make_request
+    if runner.server is None:
+        raise RuntimeError("the runner is not set up yet")
+    runner.server.request_factory = _make_request
 
 
 class _Request(web.Request):
@@ -164,29 +163,15 @@ def _guard_posts(token: str | None) -> Middleware:
     async def guard_posts(request: web.Request, handler: Handler) -> web.StreamResponse:
         if request.method == "POST":
             get = request.headers.getall
-            if not guard.allows(_peer(request), get("Host", []), get("Origin", []), get("Authorization", []), token):
+            if not guard.allows(
+                guard.peer_of(request.transport), get("Host", []), get("Origin", []), get("Authorization", []), token
+            ):
                 return _error(
                     403, "POST needs a loopback client, an IP address or localhost as Host and no foreign Origin"
                 )
         return await handler(request)
 
     return guard_posts
-
-
-def _peer(request: web.Request) -> str | None:
-    """Give the client's IP address, None for a unix socket; `gone` when it has left, which no rule allows.
-
-    The family decides, not a missing address: a TCP client that resets at once has no address any more either, and
-    what it sent can still be read.
-    """
-    transport = request.transport
-    listener = transport.get_extra_info("socket") if transport is not None else None
-    if transport is None or listener is None:
-        return "gone"
-    if listener.family == socket.AF_UNIX:
-        return None
-    name = transport.get_extra_info("peername")
-    return str(name[0]) if name else "gone"
 
 
 def _always(status: int, message: str) -> Handler:

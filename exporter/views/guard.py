@@ -1,4 +1,4 @@
-"""Decides who may POST to the admin port: pure functions over the peer, the headers and the token.
+"""Decides who may POST to the admin port: functions over the peer, the headers and the token.
 
 A web page that someone on this machine looks at can make their browser send a POST here, directly or after binding a
 name of its own to 127.0.0.1. So a POST needs three things: a loopback peer, a Host that is an IP address or `localhost`
@@ -7,6 +7,8 @@ name of its own to 127.0.0.1. So a POST needs three things: a loopback peer, a H
 
 import hmac
 import re
+import socket
+from asyncio import BaseTransport
 from collections.abc import Sequence
 from ipaddress import IPv6Address, ip_address
 
@@ -29,6 +31,21 @@ def allows(
     if token is not None and _is_bearer(authorizations, token):
         return True
     return _is_loopback(peer) and _is_own_host(hosts) and _is_own_origin(origins, hosts)
+
+
+def peer_of(transport: BaseTransport | None) -> str | None:
+    """Give the client's IP address for `allows`, None for a unix socket; `gone` when it has left: no rule allows that.
+
+    The socket's family decides, not a missing address: a TCP client that resets at once has no address any more
+    either, and what it sent can still be read.
+    """
+    listener = transport.get_extra_info("socket") if transport is not None else None
+    if transport is None or listener is None:
+        return "gone"
+    if listener.family == socket.AF_UNIX:
+        return None
+    name = transport.get_extra_info("peername")
+    return str(name[0]) if name else "gone"
 
 
 def _is_bearer(authorizations: Sequence[str], token: str) -> bool:

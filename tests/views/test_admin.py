@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import aiohttp
 import pytest
+import uvloop
 from aiohttp import web
 
 from exporter.core.family import Family
@@ -230,6 +231,23 @@ async def test_a_unix_socket_peer_is_local(tmp_path: Path) -> None:
                 assert response.status == 403
     finally:
         await runner.cleanup()
+
+
+def test_the_guard_knows_peers_on_uvloop_too(tmp_path: Path) -> None:
+    """The sidecar runs on uvloop, whose transports describe their sockets in their own way."""
+
+    async def post() -> None:
+        async with running() as admin:
+            assert (await admin.ask("/-/reload", "POST")).status == 501
+            assert (await admin.ask("/-/reload", "POST", Host="evil.com")).status == 403
+        await test_a_unix_socket_peer_is_local(tmp_path)
+
+    uvloop.run(post())
+
+
+async def test_a_runner_must_be_set_up_before_it_is_named() -> None:
+    with pytest.raises(RuntimeError, match="not set up"):
+        name_the_server(web.AppRunner(web.Application()))
 
 
 async def test_ipv6_loopback() -> None:

@@ -1,10 +1,13 @@
 """The POST guard as a pure function: who is let in, and every way in that has been tried on ports of this kind."""
 
+import asyncio
+import socket
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.views.guard import allows
+from exporter.views.guard import allows, peer_of
 
 HOST = "127.0.0.1:9719"
 
@@ -166,3 +169,15 @@ def test_rubbish_never_raises_and_never_opens(
     peer: str | None, hosts: list[str], origins: list[str], authorizations: list[str]
 ) -> None:
     assert not allows(peer, [*hosts, "x.example"], origins, authorizations, "a longer token than any of these")
+
+
+def test_peer_of_a_transport() -> None:
+    with socket.socket(socket.AF_INET) as tcp, socket.socket(socket.AF_UNIX) as unix:
+        assert peer_of(asyncio.Transport({"socket": tcp, "peername": ("10.0.0.1", 4711)})) == "10.0.0.1"
+        assert peer_of(asyncio.Transport({"socket": unix, "peername": ""})) is None
+
+
+def test_a_client_that_reset_at_once_is_no_unix_peer() -> None:
+    with socket.socket(socket.AF_INET) as tcp:
+        for transport in (None, asyncio.Transport(), asyncio.Transport({"socket": tcp, "peername": None})):
+            assert not local(peer=peer_of(transport))
