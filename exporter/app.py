@@ -15,7 +15,7 @@ from exporter.relay.limits import Limits
 from exporter.relay.pool import Address
 from exporter.relay.server import Relay
 from exporter.settings import Place, Settings, read_token
-from exporter.views.admin import make_app, serve
+from exporter.views.admin import About, make_app, serve
 
 log = logging.getLogger("stallwatch")
 
@@ -48,7 +48,7 @@ class Sidecar:
         settings = self._settings
         admin = make_app(lambda: self.board.families(now()), lambda: self._relay.ready, self._token, _about(settings))
         try:
-            self._runner, admin_at = await serve(admin, settings.admin.host, settings.admin.port)
+            self._runner = await serve(admin, settings.admin.host, settings.admin.port)
         except OSError as error:
             raise BindError(f"admin: can't listen on {url(settings.admin)}: {error.strerror or error}") from error
         try:
@@ -58,7 +58,8 @@ class Sidecar:
             raise BindError(f"listen: can't listen on {url(settings.listen)}: {error.strerror or error}") from error
         self._tick()
         listening = url(Place(bound.host, bound.port, bound.path))
-        return f"listening on {listening}, admin on {url(admin_at)}, upstream {url(settings.upstream)}"
+        admin_at = url(Place(settings.admin.host, self._runner.addresses[0][1]))
+        return f"listening on {listening}, admin on {admin_at}, upstream {url(settings.upstream)}"
 
     def _tick(self) -> None:
         end = now() + _SLICE
@@ -144,5 +145,5 @@ def url(place: Place) -> str:
     return f"http://{host}:{place.port}"
 
 
-def _about(settings: Settings) -> dict[str, str]:
-    return {"version": __version__, "upstream": url(settings.upstream), "listen": url(settings.listen)}
+def _about(settings: Settings) -> About:
+    return About(version=__version__, listen=url(settings.listen), upstream=url(settings.upstream))
