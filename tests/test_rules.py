@@ -37,7 +37,8 @@ FORBIDDEN_TEXT = re.compile(
         )
     )
 )
-UNFINISHED = re.compile(r"\b(?:TO" + r"DO|FIX" + r"ME|X" + r"XX)\b")
+UNFINISHED = re.compile(r"\b(?:TO" + r"DO|FIX" + r"ME)\b")
+RECORDED = ROOT / "tests" / "captures"  # bytes of real engines: what they say is not ours
 
 
 class Size(NamedTuple):
@@ -50,11 +51,12 @@ class Size(NamedTuple):
 def tracked_files() -> list[Path]:
     """Every file that git tracks or would add; of a source archive without git, every file."""
     if not (ROOT / ".git").exists():
-        return [path for path in ROOT.rglob("*") if path.is_file() and ".venv" not in path.parts]
+        paths = [path for path in ROOT.rglob("*") if ".venv" not in path.parts]
+        return [path for path in paths if path.is_file() and RECORDED not in path.parents]
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
     listing = subprocess.run(command, cwd=ROOT, check=True, capture_output=True).stdout.decode()
     paths = [ROOT / name for name in listing.split("\0") if name]
-    return [path for path in paths if path.is_file()]
+    return [path for path in paths if path.is_file() and RECORDED not in path.parents]
 
 
 def tree(path: Path) -> ast.Module:
