@@ -251,3 +251,10 @@ def test_metrics_named_in_the_docs_exist(page: str) -> None:
     known = {names.PREFIX + metric.name for metric in METRICS}
     named = re.findall(r"`(stallwatch_[a-z_]+?)(?:_bucket|_sum|_count)?[`{\[]", (ROOT / page).read_text())
     assert set(named) <= known
+
+
+def test_links_between_the_docs_lead_somewhere() -> None:
+    pages = [ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").glob("*.md")]
+    links = [(page, link) for page in pages for link in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text())]
+    assert links
+    assert not [f"{label(page)}: {link}" for page, link in links if not (page.parent / link).exists()]
