@@ -14,12 +14,17 @@ from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from tests.prometheus_server import PrometheusServer
 
 pytest_plugins = ["tests.fixtures_wire"]
 
 IN_CI = os.environ.get("CI", "").lower() in {"1", "true"}
+
+# No deadline: the machines are shared, and a slow example is no fault. In CI the same examples each time.
+settings.register_profile("stallwatch", deadline=None, derandomize=IN_CI)
+settings.load_profile("stallwatch")
 
 
 @pytest.fixture(scope="session")
