@@ -55,12 +55,13 @@ BY_EYE: list[tuple[str, dict[str, Any]]] = [
     # one event of two tokens, and no second arrival
     ("vllm/chat-stream-max2-usage", {"output_events": 1, "output_tokens": 2, "gaps_ns": {"0": []}, "max_gap_ns": None}),
     # the echoed prompt is output too; neither usage nor token ids of the output
-    ("vllm/completions-stream-logprobs-echo", {"output_events": 4, "output_tokens": None, "tpot_ns": None}),
+    ("vllm/completions-stream-logprobs-echo", {"output_events": 4, "output_tokens": None, "prompt_token_ids": 4}),
     # comments come at 1, 2 and 3 s, the role at 3.348 s; only reasoning follows
     ("vllm/feat-chat-stream-keepalive-before-first", {"ttfa_ns": None, "output_events": 4, "output_tokens": 4}),
     ("vllm/feat-chat-stream-server-abort", {"outcome": "stream_error", "finish": {"0": "abort"}, "output_tokens": 125}),
     ("vllm/queuefull-chat-stream-200-error", {"outcome": "rejected", "ttft_ns": None, "output_events": 0}),
-    ("vllm/enginedead-chat-stream", {"outcome": "stream_error", "duration_ns": None, "output_tokens": None}),
+    # the error event and [DONE] share the last read: no choice is open at the close, and the silence was no stall
+    ("vllm/enginedead-chat-stream", {"outcome": "stream_error", "duration_ns": None, "max_gap_ns": 843661}),
     ("vllm/queuefull-chat-nonstream", {"outcome": "rejected", "status": 503, "streamed": False}),
     ("vllm/chat-stream-client-abort", {"outcome": "client_abort", "finish": {"0": None}, "output_events": 35}),
     # error event of code 400 before any token, then a usage chunk: its counts still count
@@ -88,6 +89,14 @@ def test_longest_silences_read_by_eye() -> None:
     }
     for key, expected in silences.items():
         assert [ns / 1e6 for ns in golden(key)["stalls_ns"]] == pytest.approx(expected, abs=0.0015)
+
+
+def test_silence_before_an_error_counts_in_full_where_no_marker_follows() -> None:
+    error = b'data: {"error":{"message":"gone","code":500}}\n\n'
+    bare = made((5, TOKEN), (9, TOKEN), (60, error), (61, b""))
+    assert (bare["outcome"], bare["max_gap_ns"]) == ("truncated", 51)
+    marked = made((5, TOKEN), (9, TOKEN), (60, error + b"data: [DONE]\n\n"), (61, b""))
+    assert (marked["outcome"], marked["max_gap_ns"]) == ("stream_error", 4)
 
 
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"

@@ -117,10 +117,14 @@ def output_count(value: dict[str, Any]) -> int | None:
 
 
 def prompt_count(value: dict[str, Any]) -> int | None:
-    """Prompt tokens as reported, cached ones included; else the ids of the prompt, where those are sent."""
-    reported = count_in(value, "prompt_tokens", ("cache_n", "prompt_n"))
-    ids = value.get("prompt_token_ids") or next((c.get("prompt_token_ids") for c in value.get("choices") or []), None)
-    return reported if reported is not None else len(ids) if ids else None
+    """Prompt tokens as reported, cached ones included."""
+    return count_in(value, "prompt_tokens", ("cache_n", "prompt_n"))
+
+
+def prompt_ids(value: dict[str, Any]) -> int | None:
+    """How many ids of prompt tokens a chunk lists: kept apart, for ids are no count that the engine reports."""
+    listed = [holder.get("prompt_token_ids") for holder in [value, *(value.get("choices") or [])]]
+    return next((len(ids) for ids in listed if ids), None)
 
 
 def pieces_of(values: list[tuple[int, dict[str, Any]]]) -> list[Piece]:
@@ -278,8 +282,9 @@ def stream(events: list[Event], closed: int) -> Golden:
         "output_events": len([piece for piece in pieces if piece.bears]),
         "output_tokens": total,
         "prompt_tokens": prompts[-1] if prompts else None,
+        "prompt_token_ids": next((ids for _, value in values if (ids := prompt_ids(value)) is not None), None),
         "finish": {str(index): choice.finish for index, choice in choices.items()},
-        "open_tails": [c.silence for c in choices.values() if c.arrivals and c.finish is None],
+        "open_tails": [c.silence for c in choices.values() if c.arrivals and c.finish is None and not done],
     }
 
 
@@ -298,6 +303,7 @@ def plain(status: int, value: dict[str, Any]) -> Golden:
         "output_events": 0,
         "output_tokens": output_count(value) if answered else None,
         "prompt_tokens": prompt_count(value) if answered else None,
+        "prompt_token_ids": prompt_ids(value),
         "finish": {str(choice["index"]): choice.get("finish_reason") for choice in choices},
         "open_tails": [],
     }
