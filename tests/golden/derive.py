@@ -7,34 +7,16 @@ far as chat and completions need them. Time zero is the request's last byte. All
 """
 
 import json
-from bisect import bisect_right
-from itertools import accumulate, pairwise
+from itertools import pairwise
 from typing import Any, NamedTuple
+
+from tests.golden.reads import Event, events_of, reads_of, split_head, unframed
 
 MAX_STALL = 100_000_000  # ns, the default class
 END = b"[DONE]"
 
 Fraction = list[int]
 Golden = dict[str, Any]
-
-
-class Reads(NamedTuple):
-    """The capture as it came: all bytes, and for each read the offset of its end and its time."""
-
-    raw: bytes
-    ends: list[int]
-    times: list[int]
-
-    def time(self, offset: int) -> int:
-        """When the byte at `offset` came."""
-        return self.times[bisect_right(self.ends, offset)]
-
-
-class Event(NamedTuple):
-    """One event's data, when it was whole, and in which read."""
-
-    data: bytes
-    at: int
 
 
 class Piece(NamedTuple):
@@ -47,49 +29,6 @@ class Piece(NamedTuple):
     finish: str | None
     ids: int | None  # token ids in it
     counted: int | None  # the engine's own running count
-
-
-def reads_of(pieces: list[tuple[int, bytes]]) -> Reads:
-    """Join reads given as (time, bytes)."""
-    return Reads(b"".join(b for _, b in pieces), list(accumulate(len(b) for _, b in pieces)), [t for t, _ in pieces])
-
-
-def split_head(raw: bytes) -> tuple[int, dict[str, str], int]:
-    """Status, headers by lower-case name, and the offset where the body starts."""
-    end = raw.index(b"\r\n\r\n") + 4
-    lines = raw[: end - 4].decode("latin-1").split("\r\n")
-    headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines[1:])}
-    return int(lines[0].split(" ")[1]), headers, end
-
-
-def unframed(raw: bytes, start: int, headers: dict[str, str]) -> tuple[bytes, list[int], bool]:
-    """The body without transfer framing, the raw offset of each of its bytes, and whether it is complete."""
-    if "chunked" not in headers.get("transfer-encoding", ""):
-        body = raw[start:]
-        return body, list(range(start, len(raw))), len(body) == int(headers["content-length"])
-    joined, offsets, complete = bytearray(), list[int](), False
-    while not complete and (line_end := raw.find(b"\r\n", start)) >= 0:
-        size = int(raw[start:line_end], 16)
-        data = range(line_end + 2, min(line_end + 2 + size, len(raw)))
-        joined += raw[data.start : data.stop]
-        offsets += data
-        complete = size == 0 and raw[line_end:] == b"\r\n\r\n"
-        start = line_end + 2 + size + 2
-    return bytes(joined), offsets, complete
-
-
-def events_of(body: bytes, offsets: list[int], reads: Reads) -> list[Event]:
-    """Server-sent events with a data field; what follows the last blank line is not whole and is left out."""
-    if b"\r" in body:
-        raise ValueError("these captures end lines with \\n only")
-    found, start = [], 0
-    while (end := body.find(b"\n\n", start)) >= 0:
-        lines = body[start:end].split(b"\n")
-        data = b"\n".join(line[5:].removeprefix(b" ") for line in lines if line.startswith(b"data:"))
-        if data:
-            found.append(Event(data, reads.time(offsets[end + 1])))
-        start = end + 2
-    return found
 
 
 def brings(choice: dict[str, Any]) -> tuple[bool, bool]:
@@ -166,7 +105,8 @@ class Choice:
     def __init__(self, index: int, pieces: list[Piece], whole: list[tuple[int, int]], ended: int) -> None:
         mine = [piece for piece in pieces if piece.choice == index]
         finishes = [(piece.at, piece.finish) for piece in mine if piece.finish]
-        self.finish = finishes[-1][1] if finishes else None
+        self.finished_at = finishes[0][0] if finishes else None
+        self.finish = finishes[0][1] if finishes else None
         self.arrivals = sorted({piece.at for piece in mine if piece.bears})
         self.gaps = [b - a for a, b in pairwise(self.arrivals)]
         self.silence = min([at for at, _ in finishes] + [ended]) - self.arrivals[-1] if self.arrivals else 0
@@ -213,11 +153,16 @@ def status_outcome(status: int) -> str | None:
     return "client_error" if status >= 400 else None
 
 
-def stream_outcome(values: list[tuple[int, dict[str, Any]]], choices: dict[int, Choice], done: bool) -> str:
-    """The outcome of a whole 2xx stream."""
-    errors = [(at, value["error"]) for at, value in values if value.get("error")]
-    finishes = [choice.finish for choice in choices.values()]
-    if not done and not (finishes and all(finishes)):
+def evidence(choices: dict[int, Choice], done: list[int], asked: int) -> int | None:
+    """When a stream showed that it was whole: the end marker, or the last of all choices' finish reasons."""
+    finished = [choice.finished_at for choice in choices.values() if choice.finished_at is not None]
+    whole = finished and len(finished) == len(choices) >= asked
+    return min(done) if done else max(finished) if whole else None
+
+
+def stream_outcome(errors: list[tuple[int, Any]], choices: dict[int, Choice], shown: bool, complete: bool) -> str:
+    """The outcome of a 2xx stream that was `complete` by its framing, or was left by its client."""
+    if complete and not shown:
         return "truncated"
     if errors:
         at, error = errors[0]
@@ -225,15 +170,19 @@ def stream_outcome(values: list[tuple[int, dict[str, Any]]], choices: dict[int, 
         before_token = all(choice.arrivals[0] > at for choice in choices.values() if choice.arrivals)
         early = status_outcome(code) if before_token and isinstance(code, int) else None
         return early if early in ("rejected", "client_error") else "stream_error"
-    return "stream_error" if {"abort", "error"} & set(finishes) else "ok"
+    if {"abort", "error"} & {choice.finish for choice in choices.values()}:
+        return "stream_error"
+    return "ok" if shown else "client_abort"
 
 
-def derive(pieces: list[tuple[int, bytes]], request: bytes) -> Golden:
-    """The expected timeline of one capture: its reads as (time, bytes), and the request as sent."""
+def derive(pieces: list[tuple[int, bytes]], request: bytes, left: int | None = None) -> Golden:
+    """The expected timeline of one capture: its reads as (time, bytes), and the request as sent.
+
+    Where the answer is not whole its client left, at `left` or with the last read.
+    """
     reads = reads_of(pieces)
     status, headers, start = split_head(reads.raw)
     body, offsets, complete = unframed(reads.raw, start, headers)
-    closed = reads.times[-1]
     try:
         asked: dict[str, Any] | None = json.loads(request.partition(b"\r\n\r\n")[2])
     except ValueError:
@@ -242,37 +191,44 @@ def derive(pieces: list[tuple[int, bytes]], request: bytes) -> Golden:
         "status": status,
         "streamed": status < 300 and headers["content-type"].startswith("text/event-stream"),
         "headers_ns": reads.time(start - 1),
-        "closed_ns": closed,
+        "closed_ns": reads.times[-1] if left is None else left,
         "model": asked["model"] if asked and status < 300 else "other",
         "unparsed": {} if asked else {"request": 1},
     }
-    golden |= stream(events_of(body, offsets, reads), closed) if golden["streamed"] else plain(status, json.loads(body))
-    if not complete:
-        golden["outcome"] = "client_abort"
-    golden["duration_ns"] = closed if golden["outcome"] == "ok" else None
-    tails = golden.pop("open_tails")
+    if golden["streamed"]:
+        events = events_of(body, offsets, reads)
+        golden |= stream(events, golden["closed_ns"], complete, (asked or {}).get("n", 1))
+    else:
+        golden |= plain(status, json.loads(body))
+    tails, shown = golden.pop("open_tails"), golden.pop("evidence_ns")
+    if not complete and golden["outcome"] == "ok":
+        golden["closed_ns"] = shown
+    golden["duration_ns"] = golden["closed_ns"] if golden["outcome"] == "ok" else None
     silences = [gap for gaps in golden["gaps_ns"].values() for gap in gaps] + golden["stalls_ns"]
     silences += tails if golden["outcome"] != "ok" else []
     golden["max_gap_ns"] = max(silences, default=None)
     return golden
 
 
-def stream(events: list[Event], closed: int) -> Golden:
-    """What an event stream says."""
+def stream(events: list[Event], closed: int, complete: bool, asked: int) -> Golden:
+    """What an event stream says; `asked` is how many answers the request wanted."""
     done = [event.at for event in events if event.data == END]
-    values = [(event.at, json.loads(event.data)) for event in events if event.data != END]
+    decoded = [(event.at, json.loads(event.data)) for event in events if event.data != END]
+    values = [(at, value) for at, value in decoded if isinstance(value, dict)]
     pieces = pieces_of(values)
     whole = [(at, n) for at, v in values if not v.get("choices") and (n := output_count(v)) is not None]
     prompts = [count for _, value in values if (count := prompt_count(value)) is not None]
-    errors = [at for at, value in values if value.get("error")]
+    errors = [(at, value["error"]) for at, value in values if value.get("error")]
     indexes = sorted({piece.choice for piece in pieces})
     lone = whole if len(indexes) == 1 else []
-    choices = {index: Choice(index, pieces, lone, min([*errors, *done, closed])) for index in indexes}
+    last = min([at for at, _ in errors] + done + [closed])
+    choices = {index: Choice(index, pieces, lone, last) for index in indexes}
     gaps = [gap for choice in choices.values() for gap in choice.gaps]
     silences = gaps + [choice.silence for choice in choices.values()]
     total = output_tokens(choices, whole)
+    shown = evidence(choices, done, asked)
     return {
-        "outcome": stream_outcome(values, choices, bool(done)),
+        "outcome": stream_outcome(errors, choices, shown is not None, complete),
         "ttft_ns": min((piece.at for piece in pieces if piece.bears), default=None),
         "ttfa_ns": min((piece.at for piece in pieces if piece.answers), default=None),
         "gaps_ns": {str(index): choice.gaps for index, choice in choices.items()},
@@ -285,6 +241,7 @@ def stream(events: list[Event], closed: int) -> Golden:
         "prompt_token_ids": next((ids for _, value in values if (ids := prompt_ids(value)) is not None), None),
         "finish": {str(index): choice.finish for index, choice in choices.items()},
         "open_tails": [c.silence for c in choices.values() if c.arrivals and c.finish is None and not done],
+        "evidence_ns": shown,
     }
 
 
@@ -306,4 +263,5 @@ def plain(status: int, value: dict[str, Any]) -> Golden:
         "prompt_token_ids": prompt_ids(value),
         "finish": {str(choice["index"]): choice.get("finish_reason") for choice in choices},
         "open_tails": [],
+        "evidence_ns": None,
     }
