@@ -10,11 +10,12 @@ from typing import Annotated
 import typer
 
 from exporter import __version__
+from exporter.cli.engine import engine
 from exporter.cli.failure import CommandError, usage_line
 from exporter.cli.simulate import simulate
 
 # Every sub-command; its name is the function's.
-COMMANDS = (simulate,)
+COMMANDS = (engine, simulate)
 
 
 def build_app() -> typer.Typer:
