@@ -10,12 +10,13 @@ from typing import Annotated
 import typer
 
 from exporter import __version__
+from exporter.cli.demo import demo
 from exporter.cli.engine import engine
 from exporter.cli.failure import CommandError, usage_line
 from exporter.cli.simulate import simulate
 
 # Every sub-command; its name is the function's.
-COMMANDS = (engine, simulate)
+COMMANDS = (demo, engine, simulate)
 
 
 def build_app() -> typer.Typer:
