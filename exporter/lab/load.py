@@ -27,7 +27,7 @@ class Mix:
     chats: int = 8  # streams at once
     chat_prompt: int = 64  # tokens
     chat_output: tuple[int, int] = (60, 140)  # tokens
-    long_prompt: tuple[int, int] = (10_000, 14_000)  # tokens
+    long_prompt: tuple[int, int] = (8_000, 11_000)  # tokens
     long_output: int = 4  # tokens
     long_every: float = 2.0  # s from one long prompt's start to the next; later when one takes longer
     seed: int = 1
