@@ -23,7 +23,8 @@ class ChildError(Exception):
 
 
 class Child:
-    """One running `python -m exporter` process; its standard error is read all the time, the last lines kept."""
+    """One running `python -m exporter` process; its standard error is read all the time, the last lines
+    but for the ready line kept for when it dies."""
 
     def __init__(self, name: str, process: asyncio.subprocess.Process, ready: str) -> None:
         self.name = name
@@ -68,9 +69,10 @@ class Child:
         assert self.process.stderr is not None
         async for raw in self.process.stderr:
             line = raw.decode(errors="replace").rstrip()
-            self._tail.append(line)
             if line.startswith(self._ready_prefix) and not self._ready.done():
                 self._ready.set_result(line.removeprefix(self._ready_prefix))
+            elif line:
+                self._tail.append(line)
 
 
 async def start(name: str, arguments: Sequence[str], ready: str) -> Child:

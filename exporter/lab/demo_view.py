@@ -27,8 +27,9 @@ def _quantile(span: Span, metric: names.Metric, share: float) -> str:
 
 
 def _share(span: Span) -> str:
+    """Never above 1: a stream that began before the span may stall in it, and is in the first counter only."""
     share = span.share(names.STALLED_REQUESTS, names.STREAMED_REQUESTS)
-    return NONE if share is None else f"{share * 100:.0f} %"
+    return NONE if share is None else f"{min(share, 1.0) * 100:.0f} %"
 
 
 def _rate(span: Span) -> str:

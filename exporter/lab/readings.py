@@ -6,6 +6,7 @@ known to the bucket only. Seconds, as in the text. What was not observed is None
 
 import math
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -32,8 +33,10 @@ def _key(name: str, labels: dict[str, str]) -> str:
     return " ".join([name, *(f"{label}={value}" for label, value in sorted(labels.items()))])
 
 
-def read(text: str, at: float) -> Reading:
-    """Read an exposition in text format 0.0.4. ValueError when it is none."""
+def read(text: str, at: float, wanted: Sequence[Metric]) -> Reading:
+    """Read these metrics from an exposition in text format 0.0.4. ValueError when it is none."""
+    starts = tuple(f"{before}{PREFIX}{metric.name}" for metric in wanted for before in ("", "# HELP ", "# TYPE "))
+    text = "\n".join(line for line in text.splitlines() if line.startswith(starts)) + "\n"
     sums: defaultdict[str, float] = defaultdict(float)
     largest: dict[str, float] = {}
     buckets: defaultdict[str, defaultdict[float, float]] = defaultdict(lambda: defaultdict(float))
