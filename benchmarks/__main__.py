@@ -1,10 +1,11 @@
 """`make bench`: arguments, the order of the rounds, the table.
 
-    python -m benchmarks [--streams 200] [--rate 25] [--seconds 5] [--rounds 3] [--burst] [--only nginx,aiohttp] [--json]
+    python -m benchmarks [--streams 200] [--rate 25] [--seconds 5] [--rounds 3]
+                         [--grain MS | --burst] [--only nginx,aiohttp] [--json]
 
 Each round runs the load directly and then through every proxy in turn, so that a change of the machine's mood falls on
-all of them. Results go to standard output, progress to standard error. Exit code 0 when every row is valid, 1 when one is not
-or a proxy did not start, 2 for a wrong argument or a missing nginx.
+all of them. Results go to standard output, progress to standard error. Exit code 0 when every row is valid, 1 when one
+is not or a proxy did not start, 2 for a wrong argument or a missing nginx.
 """
 
 import argparse
@@ -19,7 +20,7 @@ from pathlib import Path
 
 from benchmarks import core_cost
 from benchmarks.processor import pinned, places
-from benchmarks.proxies import PROXIES, NotStarted, nginx_program
+from benchmarks.proxies import PROXIES, StartError, nginx_program
 from benchmarks.report import DEFINITIONS, as_json, rows, table
 from benchmarks.rounds import DIRECT, Bench, Run, Shape
 from benchmarks.wire import EVENT_BYTES
@@ -46,12 +47,20 @@ def _positive(text: str) -> float:
 
 
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="What a relayed chunk costs, side by side.")
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks", description="What a relayed chunk costs, side by side."
+    )
     parser.add_argument("--streams", type=_count, default=200, help="streams at a time (default 200)")
     parser.add_argument("--rate", type=_positive, default=25.0, help="chunks per second of each stream (default 25)")
     parser.add_argument("--seconds", type=_positive, default=5.0, help="measured interval of each run (default 5)")
     parser.add_argument("--rounds", type=_count, default=3, help="rounds (default 3)")
-    parser.add_argument("--burst", action="store_true", help="all streams write at the same instants, as one batch does")
+    phases = parser.add_mutually_exclusive_group()
+    phases.add_argument(
+        "--grain", type=_positive, default=0.0, help="ms that phases are rounded to (default: not rounded)"
+    )
+    phases.add_argument(
+        "--burst", action="store_true", help="all streams write at the same instants, as one batch does"
+    )
     parser.add_argument("--only", type=_proxies, default=list(PROXIES), help="proxies to run, separated by commas")
     parser.add_argument("--json", action="store_true", help="print JSON in place of the table")
     return parser.parse_args(argv)
@@ -61,13 +70,16 @@ def _measure(shape: Shape, names: Sequence[str], count: int) -> list[dict[str, R
     where = places()
     _say(f"{where}")
     done: list[dict[str, Run]] = []
-    with tempfile.TemporaryDirectory(prefix="stallwatch-bench-") as folder, pinned(where.client):
-        with Bench(shape, where, Path(folder)) as bench:
-            for number in range(1, count + 1):
-                done.append({})
-                for name in (DIRECT, *names):
-                    _say(f"round {number} of {count}: {name}")
-                    done[-1][name] = bench.run(name)
+    with (
+        tempfile.TemporaryDirectory(prefix="stallwatch-bench-") as folder,
+        pinned(where.client),
+        Bench(shape, where, Path(folder)) as bench,
+    ):
+        for number in range(1, count + 1):
+            done.append({})
+            for name in (DIRECT, *names):
+                _say(f"round {number} of {count}: {name}")
+                done[-1][name] = bench.run(name)
     return done
 
 
@@ -91,13 +103,13 @@ def _facts(shape: Shape, count: int) -> dict[str, object]:
 def main(argv: Sequence[str] | None = None) -> int:
     arguments = _arguments(argv)
     if "nginx" in arguments.only and nginx_program() is None:
-        _say("benchmarks: nginx is not installed (Debian: apt-get install nginx-light); without it: --only aiohttp,stallwatch")
+        _say("benchmarks: nginx is not installed (apt-get install nginx-light); without it: --only aiohttp,stallwatch")
         return 2
-    shape = Shape(arguments.streams, arguments.rate, arguments.seconds, arguments.burst)
+    shape = Shape(arguments.streams, arguments.rate, arguments.seconds, arguments.grain, arguments.burst)
     began = time.monotonic()
     try:
         done = _measure(shape, arguments.only, arguments.rounds)
-    except NotStarted as error:
+    except StartError as error:
         _say(f"benchmarks: {error}")
         return 1
     lines = rows(done)
@@ -106,9 +118,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if arguments.json:
         print(as_json(facts, lines, core))
     else:
-        phases = "all at the same instants" if shape.burst else "at random phases"
-        print(f"{shape.streams} streams x {shape.rate:g} chunks/s of {EVENT_BYTES} bytes, {phases};", end=" ")
-        print(f"{arguments.rounds} rounds of {shape.seconds:g} s; {facts['pinning']}\n")
+        print(f"{shape}; {arguments.rounds} rounds of {shape.seconds:g} s; {facts['pinning']}\n")
         print(table(lines))
         print(f"\n{DEFINITIONS}\n\n{core_cost.text(core)}")
     _say(f"took {time.monotonic() - began:.0f} s")

@@ -3,9 +3,9 @@
     python -m benchmarks.client --port P --streams 200 --chunks 150 --timeout 60 --out FILE
 
 It prints `live` once every stream has brought a chunk, and at the end one JSON object: `counts` (content chunks of each
-stream) and `faults` (what went wrong, one line each; a stream that does not end within the time limit is one). FILE then holds
-pairs of 64-bit integers: the write stamp and the arrival, ns of `time.monotonic_ns`. A chunk arrives when the
-read that completes its event returns.
+stream) and `faults` (what went wrong, one line each; streams still open at the time limit are one). FILE then holds
+pairs of 64-bit integers: the write stamp and the arrival, ns of `time.monotonic_ns`. A chunk arrives when the read that
+completes its event returns.
 """
 
 import argparse

@@ -1,10 +1,11 @@
 """The load engine: a server that writes every stream's chunks on a fixed schedule, each stamped as it is written.
 
-    python -m benchmarks.engine --streams 200 --rate 25 [--burst]
+    python -m benchmarks.engine --streams 200 --rate 25 [--grain MS | --burst]
 
-It prints its port, then serves until it is terminated. The streams of one run begin together, once `--streams` requests
-have arrived: so the time a proxy takes to open them is not in the figures. A stream's phase in the period is random, but
-the same in every run (it follows from the stream's number); with `--burst` all have phase 0, as streams of one batch do.
+It prints its port, then serves until it is terminated. The streams of one run begin together, once `--streams`
+requests have arrived: so the time a proxy takes to open them is in no figure. A stream's phase in the period is random,
+but the same in every run (it follows from the stream's number). `--grain MS` rounds phases down to whole steps, as an
+engine with coarse timers would; with `--burst` all have phase 0, as the streams of one batch have.
 
 A chunk is written by one system call right after its stamp: a transport would keep it until the loop's turn ends.
 """
@@ -50,10 +51,11 @@ class Stream:
 class Schedule:
     """When each stream's next chunk is due."""
 
-    def __init__(self, streams: int, rate: float, burst: bool) -> None:
+    def __init__(self, streams: int, rate: float, grain: int) -> None:
+        """Take the streams of a run, chunks a second of each, and the step of phases in ns; 0: all have phase 0."""
         self._streams = streams
         self._period = round(1e9 / rate)
-        self._burst = burst
+        self._grain = grain
         self._waiting: list[Stream] = []
         self._due: list[tuple[int, int, Stream]] = []
         self._ticker = Ticker()
@@ -69,10 +71,14 @@ class Schedule:
             return
         origin = time.monotonic_ns() + self._period
         for each in self._waiting:
-            phase = 0.0 if self._burst else random.Random(each.ask.stream).random()
-            heapq.heappush(self._due, (origin + int(phase * self._period), each.ask.stream, each))
+            heapq.heappush(self._due, (origin + self._phase(each.ask.stream), each.ask.stream, each))
         self._waiting = []
         self._ticker.arm(self._due[0][0])
+
+    def _phase(self, number: int) -> int:
+        if not self._grain:
+            return 0
+        return random.Random(number).randrange(self._period) // self._grain * self._grain
 
     def _fire(self) -> None:
         self._ticker.acknowledge()
@@ -131,9 +137,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.engine")
     parser.add_argument("--streams", type=int, required=True, help="streams of one run; they begin when all are there")
     parser.add_argument("--rate", type=float, required=True, help="chunks per second of each stream")
-    parser.add_argument("--burst", action="store_true", help="all streams write at the same instants")
+    phases = parser.add_mutually_exclusive_group()
+    phases.add_argument(
+        "--grain", type=float, default=0.0, help="ms that phases are rounded down to (default: not rounded)"
+    )
+    phases.add_argument("--burst", action="store_true", help="all streams write at the same instants")
     arguments = parser.parse_args()
-    uvloop.run(_serve(Schedule(arguments.streams, arguments.rate, arguments.burst)))
+    grain = 0 if arguments.burst else max(1, round(arguments.grain * 1e6))
+    uvloop.run(_serve(Schedule(arguments.streams, arguments.rate, grain)))
 
 
 if __name__ == "__main__":

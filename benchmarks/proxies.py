@@ -51,7 +51,7 @@ http {{
 """
 
 
-class NotStarted(Exception):
+class StartError(Exception):
     """A proxy that cannot be run here; the text is one line for the user."""
 
 
@@ -104,7 +104,7 @@ def _answers(port: int, path: str) -> bool:
 def _nginx(upstream: int, port: int, folder: Path) -> _Plan:
     program = nginx_program()
     if program is None:
-        raise NotStarted("nginx is not installed (Debian: apt-get install nginx-light)")
+        raise StartError("nginx is not installed (apt-get install nginx-light)")
     config = folder / "nginx.conf"
     config.write_text(_NGINX.format(folder=folder, upstream=upstream, port=port))
     return _Plan([program, "-e", "stderr", "-p", str(folder), "-c", str(config)], lambda: _accepts(port))
@@ -132,11 +132,17 @@ PROXIES: dict[str, Callable[[int, int, Path], _Plan]] = {
 
 @contextmanager
 def process(command: list[str], processor: int | None, log: Path) -> Iterator["subprocess.Popen[str]"]:
-    """Run a process of ours from the checkout, its output readable, its errors in `log`; it is ended after the block."""
+    """Run a process of ours from the checkout: output readable, errors in `log`; it is ended after the block."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("STALLWATCH_")}
     with log.open("w") as errors, pinned(processor):
         child = subprocess.Popen(
-            command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, text=True
+            command,
+            cwd=ROOT,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
         )
     with child:
         try:
@@ -151,7 +157,7 @@ def process(command: list[str], processor: int | None, log: Path) -> Iterator["s
 
 @contextmanager
 def running(name: str, upstream: int, processor: int | None, folder: Path) -> Iterator[Running]:
-    """Run the named proxy before the engine's port; NotStarted when it does not become ready."""
+    """Run the named proxy before the engine's port; StartError when it does not become ready."""
     port = free_port()
     plan = PROXIES[name](upstream, port, folder)
     log = folder / f"{name}.log"
@@ -161,8 +167,8 @@ def running(name: str, upstream: int, processor: int | None, folder: Path) -> It
             if child.poll() is not None:
                 lines = log.read_text().strip().splitlines()
                 why = lines[-1].strip() if lines else "it said nothing"
-                raise NotStarted(f"{name} did not start (exit code {child.returncode}): {why}")
+                raise StartError(f"{name} did not start (exit code {child.returncode}): {why}")
             if time.monotonic() > deadline:
-                raise NotStarted(f"{name} was not ready after {START_SECONDS:g} s")
+                raise StartError(f"{name} was not ready after {START_SECONDS:g} s")
             time.sleep(0.02)
         yield Running(child.pid, port)

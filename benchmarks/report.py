@@ -25,13 +25,17 @@ class Figure(NamedTuple):
 
 
 class Row(NamedTuple):
-    """One proxy's line: µs and ratios; None where there is no such figure. `faults` make the line invalid."""
+    """One proxy's line: µs and ratios; None where there is no such figure. `faults` make the line invalid.
+
+    `load_busy` is the share of one processor that engine and client used together.
+    """
 
     proxy: str
     rounds: int
     chunks_per_second: Figure | None
     cpu: Figure | None
     cpu_ratio: Figure | None
+    load_busy: Figure | None
     latency_p50: Figure | None
     latency_p99: Figure | None
     added_p50: Figure | None
@@ -100,9 +104,14 @@ def _row(proxy: str, rounds: Sequence[Round]) -> Row:
     return Row(
         proxy=proxy,
         rounds=len(rounds),
-        chunks_per_second=figure(lambda done: done[proxy].chunks / done[proxy].seconds if done[proxy].seconds else None),
+        chunks_per_second=figure(
+            lambda done: done[proxy].chunks / done[proxy].seconds if done[proxy].seconds else None
+        ),
         cpu=figure(_cpu(proxy)),
         cpu_ratio=figure(_ratio(proxy, _cpu)),
+        load_busy=figure(
+            lambda done: done[proxy].load_cpu / done[proxy].seconds / 1e9 if done[proxy].seconds else None
+        ),
         latency_p50=figure(_latency(proxy, "p50")),
         latency_p99=figure(_latency(proxy, "p99")),
         added_p50=figure(_added(proxy, "p50")),
@@ -144,12 +153,16 @@ def table(lines: Sequence[Row]) -> str:
         texts = [text(row) for _, text in _COLUMNS]
         cells.append([f"{row.proxy} INVALID", *["-"] * (len(texts) - 1)] if row.faults else texts)
     widths = [max(len(line[column]) for line in cells) for column in range(len(_COLUMNS))]
-    drawn = ["| " + " | ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) + " |" for line in cells]
+    drawn = [
+        "| " + " | ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) + " |" for line in cells
+    ]
     drawn.insert(1, "|" + "|".join("-" * (width + 2) for width in widths) + "|")
     drawn.append("")
     for row in lines:
         if row.proxy == DIRECT:
             drawn.append(f"direct latency µs: p50 {_text(row.latency_p50, 0)}, p99 {_text(row.latency_p99, 0)}")
+            busy = [each.load_busy.median for each in lines if each.load_busy]
+            drawn.append(f"engine and client together used at most {max(busy, default=0):.0%} of a processor")
         drawn += [f"{row.proxy} is invalid: {fault}" for fault in row.faults[:3]]
         if len(row.faults) > 3:
             drawn.append(f"{row.proxy} is invalid: and {len(row.faults) - 3} faults more")

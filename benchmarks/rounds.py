@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from benchmarks.processor import Places, used
 from benchmarks.proxies import Running, process, running
+from benchmarks.wire import EVENT_BYTES
 
 DIRECT = "direct"
 WARM_SECONDS = 0.5
@@ -21,12 +22,18 @@ RATE_TOLERANCE = 0.05
 
 
 class Shape(NamedTuple):
-    """The load, and how long it is measured."""
+    """The load, and how long it is measured; `grain` is the step of the streams' phases in ms, 0: any instant."""
 
     streams: int
     rate: float
     seconds: float
+    grain: float
     burst: bool
+
+    def __str__(self) -> str:
+        phases = f"at random phases in steps of {self.grain:g} ms" if self.grain else "at random phases"
+        how = "all at the same instants" if self.burst else phases
+        return f"{self.streams} streams x {self.rate:g} chunks/s of {EVENT_BYTES} bytes, {how}"
 
     @property
     def chunks(self) -> int:
@@ -36,7 +43,10 @@ class Shape(NamedTuple):
 
 @dataclass(frozen=True)
 class Run:
-    """What one run showed. Times are ns; `cpu` is None where there is no proxy, the latencies when nothing arrived."""
+    """What one run showed. Times are ns; `cpu` is None where there is no proxy, the latencies when nothing arrived.
+
+    `load_cpu` is the processor time of engine and client together: near the measured time, they are what is measured.
+    """
 
     proxy: str
     chunks: int
@@ -49,7 +59,7 @@ class Run:
 
 
 class _Interval(NamedTuple):
-    """The measured interval, and the processor time used in it by the proxy and by engine and client, all ns."""
+    """The measured interval, and the processor time used in it: by the proxy, by engine and client together; all ns."""
 
     begin: int
     end: int
@@ -74,7 +84,8 @@ class Bench:
 
     def __enter__(self) -> "Bench":
         shape = self._shape
-        options = ["--streams", str(shape.streams), "--rate", str(shape.rate), *(["--burst"] if shape.burst else [])]
+        options = ["--streams", str(shape.streams), "--rate", str(shape.rate)]
+        options += ["--burst"] if shape.burst else ["--grain", str(shape.grain)]
         command = [sys.executable, "-m", "benchmarks.engine", *options]
         child = self._stack.enter_context(process(command, self._places.engine, self._folder / "engine.log"))
         assert child.stdout is not None
@@ -106,11 +117,14 @@ class Bench:
             line = client.stdout.readline()
             interval = _Interval(0, 0, None, 0)
             if line == "live\n":
-                interval = self._watch(pid, client.pid)
+                try:
+                    interval = self._watch(pid, client.pid)
+                except OSError as error:
+                    return _failed(proxy, f"a process ended while it was measured: {error}")
                 line = client.stdout.readline()
         if not line:
             log = (self._folder / "client.log").read_text().strip()
-            return Run(proxy, 0, 0, None, 0, None, None, (f"the client failed: {log[-300:]}",))
+            return _failed(proxy, f"the client failed: {log[-300:]}")
         return _judged(proxy, shape, interval, json.loads(line), stamps)
 
     def _watch(self, pid: int | None, client: int) -> _Interval:
@@ -121,6 +135,10 @@ class Bench:
         end = time.monotonic_ns()
         load = used(client) + used(self._engine.pid) - load
         return _Interval(begin, end, used(pid) - cpu if pid else None, load)
+
+
+def _failed(proxy: str, fault: str) -> Run:
+    return Run(proxy, 0, 0.0, None, 0, None, None, (fault,))
 
 
 def _judged(proxy: str, shape: Shape, interval: _Interval, told: dict[str, list[int]], stamps: Path) -> Run:

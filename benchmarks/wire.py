@@ -1,7 +1,7 @@
 """The bytes of the load: one chat request, and a stream of chat chunks as vLLM 0.32 writes them.
 
-Each content chunk carries the instant of its writing as its text: 16 digits of `time.monotonic_ns`, which on one machine
-is one clock for all processes. So the client knows the age of every chunk exactly, whatever the proxy does in between.
+Each content chunk carries the instant of its writing as its text: 16 digits of `time.monotonic_ns`, which is one clock
+for all processes of a machine. So the client knows the age of every chunk exactly, whatever is in between.
 """
 
 import json
@@ -36,23 +36,30 @@ class Ask(NamedTuple):
     stream: int
 
 
-def request(host: str, ask: Ask) -> bytes:
-    """Return one whole request; `max_tokens` is the number of chunks and `seed` the number of the stream."""
+def request_body(chunks: int, stream: int) -> bytes:
+    """Return a request's body; `max_tokens` is the number of chunks and `seed` the number of the stream."""
     body = {
         "model": "mid",
         "messages": [{"role": "user", "content": "Tell me about the weather in the mountains. " * 8}],
-        "max_tokens": ask.chunks,
-        "seed": ask.stream,
+        "max_tokens": chunks,
+        "seed": stream,
         "stream": True,
         "stream_options": {"include_usage": True},
     }
-    raw = json.dumps(body).encode()
-    head = f"POST {PATH} HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\nContent-Length: {len(raw)}\r\n\r\n"
+    return json.dumps(body).encode()
+
+
+def request(host: str, ask: Ask) -> bytes:
+    """Return one whole request."""
+    raw = request_body(ask.chunks, ask.stream)
+    head = (
+        f"POST {PATH} HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\nContent-Length: {len(raw)}\r\n\r\n"
+    )
     return head.encode() + raw
 
 
 def read_ask(body: bytes) -> Ask:
-    """Read a request body that `request` made; ValueError or KeyError when it is another."""
+    """Read what `request_body` made; ValueError or KeyError when it is another."""
     fields = json.loads(body)
     return Ask(int(fields["max_tokens"]), int(fields["seed"]))
 
@@ -66,12 +73,20 @@ def opening() -> bytes:
     return _HEAD + _framed(_ROLE)
 
 
+def event(stamp: int) -> bytes:
+    """Return the event of one content chunk, written at `stamp`."""
+    return b"%b%0*d%b" % (_BEFORE, STAMP_DIGITS, stamp, _AFTER)
+
+
 def content(stamp: int) -> bytes:
-    """Return one content chunk, written at `stamp`, as a single HTTP chunk."""
-    return b"%x\r\n%b%0*d%b\r\n" % (EVENT_BYTES, _BEFORE, STAMP_DIGITS, stamp, _AFTER)
+    """Return one content chunk as a single HTTP chunk."""
+    return _framed(event(stamp))
 
 
 def closing(chunks: int) -> bytes:
     """Return the finish chunk, the usage chunk, the end marker and the end of the body."""
-    usage = b'"choices":[],"usage":{"prompt_tokens":80,"total_tokens":%d,"completion_tokens":%d}}' % (80 + chunks, chunks)
+    usage = b'"choices":[],"usage":{"prompt_tokens":80,"total_tokens":%d,"completion_tokens":%d}}' % (
+        80 + chunks,
+        chunks,
+    )
     return _framed(_FINISH) + _framed(_EVENT + usage + EVENT_END) + _framed(_DONE) + b"0\r\n\r\n"
