@@ -107,13 +107,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     shape = Shape(arguments.streams, arguments.rate, arguments.seconds, arguments.grain, arguments.burst)
     began = time.monotonic()
+    core = core_cost.measure()
     try:
         done = _measure(shape, arguments.only, arguments.rounds)
     except StartError as error:
         _say(f"benchmarks: {error}")
         return 1
     lines = rows(done)
-    core = core_cost.measure()
     facts = _facts(shape, arguments.rounds)
     if arguments.json:
         print(as_json(facts, lines, core))

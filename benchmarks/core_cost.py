@@ -49,8 +49,8 @@ def _open_stream() -> Any:
 
 
 def measure() -> dict[str, float] | None:
-    """Return µs per chunk of each part; None while the core has no tap."""
-    if importlib.util.find_spec("exporter.core.tap") is None:
+    """Return µs per chunk of each part; None while the core has no aggregates to open a tap of."""
+    if importlib.util.find_spec("exporter.core.aggregates") is None:
         return None
     framing = importlib.import_module("exporter.core.framing")
     chat = importlib.import_module("exporter.core.dialects.openai_chat")
@@ -76,7 +76,7 @@ def measure() -> dict[str, float] | None:
 def text(core: Mapping[str, float] | None) -> str:
     """Return the line for the table's foot."""
     if core is None:
-        return "core: not measured, exporter.core.tap is not there"
+        return "core: not measured, exporter.core.aggregates is not there"
     return (
         f"core, µs per chunk of {len(event(0))} bytes, best of {REPEATS} x {CALLS}: "
         f"JSON decode {core['json_decode']:.2f}, frame + decode + classify {core['frame_decode_classify']:.2f}, "

@@ -155,6 +155,12 @@ def process(command: list[str], processor: int | None, log: Path) -> Iterator["s
                 child.kill()
 
 
+def _last_words(log: Path) -> str:
+    """Return the last line that says something; the frames that typer draws around a message are left out."""
+    lines = [line.strip(" \u2502\u2500\u256d\u256e\u2570\u256f") for line in log.read_text().splitlines()]
+    return next((line for line in reversed(lines) if line), "it said nothing")
+
+
 @contextmanager
 def running(name: str, upstream: int, processor: int | None, folder: Path) -> Iterator[Running]:
     """Run the named proxy before the engine's port; StartError when it does not become ready."""
@@ -165,9 +171,7 @@ def running(name: str, upstream: int, processor: int | None, folder: Path) -> It
         deadline = time.monotonic() + START_SECONDS
         while not plan.ready():
             if child.poll() is not None:
-                lines = log.read_text().strip().splitlines()
-                why = lines[-1].strip() if lines else "it said nothing"
-                raise StartError(f"{name} did not start (exit code {child.returncode}): {why}")
+                raise StartError(f"{name} did not start (exit code {child.returncode}): {_last_words(log)}")
             if time.monotonic() > deadline:
                 raise StartError(f"{name} was not ready after {START_SECONDS:g} s")
             time.sleep(0.02)
