@@ -32,7 +32,6 @@ class Timeline:
         "_hold",
         "_limit",
         "_max_gap",
-        "_recounted",
         "_unfinished",
         "_wake",
         "closed",
@@ -43,6 +42,7 @@ class Timeline:
         "folded",
         "marker_at",
         "received",
+        "recounted",
         "stalled",
         "watched",
     )
@@ -68,7 +68,7 @@ class Timeline:
         self._unfinished = 0
         self._finished_at = 0
         self._max_gap = 0  # 0: neither gap nor stall yet (a gap is never 0)
-        self._recounted: list[Choice] = []  # choices whose token count this read changed
+        self.recounted: list[Choice] = []  # choices whose token count this read changed
         self._hold = hold
         self._held_ended = 0  # held time until the end evidence
 
@@ -109,11 +109,10 @@ class Timeline:
 
     def flush(self, now: int) -> None:
         """End of the read at `now`: what its arrivals brought is known, so ITL is observed, once for each."""
-        if self._recounted:
-            for choice in self._recounted:
-                if choice.last == now and choice.first is not None:
-                    self._count_arrival(choice)
-            self._recounted.clear()
+        for choice in self.recounted:
+            if choice.last == now and choice.first is not None:
+                self._count_arrival(choice)
+        self.recounted.clear()
 
     def resume(self) -> None:
         """Reading goes on after it was held: silences count again."""
@@ -247,7 +246,7 @@ class Timeline:
     def _details(self, choice: Choice, part: Part, now: int) -> None:
         if part.token_ids is not None:
             choice.ids += part.token_ids
-            self._recounted.append(choice)
+            self.recounted.append(choice)
         elif part.token:
             choice.ids_missing = True
         if part.finish is not None:
@@ -279,7 +278,7 @@ class Timeline:
             choice = self._choices.get(signal.parts[0].index)
             if choice is not None:  # else a folded one: its count is one choice's, not theirs
                 choice.usage = usage.output
-                self._recounted.append(choice)
+                self.recounted.append(choice)
         if signal.error is not None:
             for choice in self._silent():
                 choice.failed = self._silence(choice, now)

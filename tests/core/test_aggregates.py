@@ -1,4 +1,6 @@
 import random
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from hypothesis import given
@@ -112,20 +114,15 @@ def test_c34_c38_counts_reconcile_and_gauges_return_to_0(runs: Any) -> None:
         rng = random.Random(seed)
         now += rng.randrange(10**9)
         tap = on.open(now)
-        steps = [
-            lambda tap=tap, rng=rng: tap.request(
-                rng.choice(["POST", "POST", "GET"]), rng.choice([b"/v1/chat/completions", b"/x", b"/api/chat"]), []
-            ),
-            lambda tap=tap, rng=rng: tap.upload(
-                rng.choice([b'{"model":"m","stream":true}', b'{"stream":false}', b"x"])
-            ),
-            lambda tap=tap, now=now: tap.received(now),
-            lambda tap=tap, now=now: tap.connected(now, 5),
-            lambda tap=tap, rng=rng, now=now: tap.head(
-                rng.choice([200, 200, 503, 101, 404]), rng.choice([SSE, JSON]), now
-            ),
-            *[lambda tap=tap, rng=rng, now=now: tap.feed(rng.choice(BODIES), now + rng.randrange(10**9))] * 3,
+        path = rng.choice([b"/v1/chat/completions", b"/x", b"/api/chat"])
+        steps: list[Callable[[], None]] = [
+            partial(tap.request, rng.choice(["POST", "POST", "GET"]), path, []),
+            partial(tap.upload, rng.choice([b'{"model":"m","stream":true}', b'{"stream":false}', b"x"])),
+            partial(tap.received, now),
+            partial(tap.connected, now, 5),
+            partial(tap.head, rng.choice([200, 200, 503, 101, 404]), rng.choice([SSE, JSON]), now),
         ]
+        steps += [partial(tap.feed, rng.choice(BODIES), now + i * 10**8) for i in range(3)]
         for step in steps[:phase]:
             if rng.random() < 0.95:
                 step()

@@ -154,7 +154,7 @@ def test_a_client_that_leaves_after_end_evidence_closes_at_it() -> None:
 
 def test_json_answers() -> None:
     answer = b'{"choices":[{"index":0,"message":{"content":"a"},"finish_reason":"stop"}]}'
-    how = {"headers": JSON, "body": b'{"model":"m"}'}
+    how: dict[str, Any] = {"headers": JSON, "body": b'{"model":"m"}'}
     assert ended(answer, **how) == {"ok": 1}
     assert ended(b"{}", **how) == {"ok": 1}
     assert ended(answer.replace(b"stop", b"abort"), **how) == {"stream_error": 1}

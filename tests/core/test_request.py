@@ -16,7 +16,7 @@ def read(body: bytes, limit: int = 1 << 20, complete: bool = True, piece: int = 
     return tap.fields(complete)
 
 
-def big(before: str, after: str, filler: str = "x" * 300_000) -> Any:
+def big(before: Any, after: Any, filler: str = "x" * 300_000) -> bytes:
     fields = [*before, ("messages", [{"role": "user", "content": filler, "model": "inner", "stream": False}]), *after]
     return json.dumps(dict(fields)).encode()
 

@@ -1,4 +1,4 @@
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -287,7 +287,7 @@ def test_a_fault_in_feed_switches_the_tap_off_and_costs_no_more() -> None:
     on = board()
     tap = begin(on)
     tap.feed(C("a"), ns(1))
-    tap.feed(None, ns(2))
+    tap.feed(cast("bytes", None), ns(2))
     assert total(on, "tap_faults_total") == 1
     assert phases(on) == {"streaming": 1}
     assert set(samples(on, "open_gap_seconds", 9).values()) == {0}
@@ -302,7 +302,7 @@ def test_a_fault_in_feed_switches_the_tap_off_and_costs_no_more() -> None:
 
 def test_a_fault_while_waiting_shows_no_gap() -> None:
     on = board()
-    begin(on).feed(None, ns(2))
+    begin(on).feed(cast("bytes", None), ns(2))
     assert set(samples(on, "open_gap_seconds", 9).values()) == {0}
 
 
@@ -310,7 +310,7 @@ def test_a_fault_in_another_call() -> None:
     on = board()
     tap = on.open(0)
     tap.request("POST", b"/v1/chat/completions", [])
-    tap.upload(5)
+    tap.upload(cast("bytes", 5))
     tap.received(1)
     tap.close(2, Ending.COMPLETE)
     assert total(on, "tap_faults_total") == 1
@@ -321,7 +321,7 @@ def test_a_fault_at_the_end() -> None:
     on = board()
     tap = begin(on)
     tap.feed(C("a"), ns(1))
-    tap.close(None, Ending.COMPLETE)
+    tap.close(cast("int", None), Ending.COMPLETE)
     assert total(on, "tap_faults_total") == 1
     assert outcomes(on) == {"ok": 1}
     assert phases(on) == {}
