@@ -92,4 +92,5 @@ class Body:
                 self._error = "stream_error"
         if signal.unparsed is not None:
             self._board.unparsed[signal.unparsed] += 1
-        self._board.invalid_samples += signal.invalid
+        for reason in signal.invalid:
+            self._board.invalid_samples[reason] += 1

@@ -9,8 +9,8 @@ class Fallible(Protocol):
 
     off: bool  # hears nothing any more
 
-    def fault(self) -> None:
-        """Count the fault and switch off."""
+    def fault(self, reason: str) -> None:
+        """Count the fault and switch off; `reason` is the call it came up in."""
 
 
 S = TypeVar("S", bound=Fallible)
@@ -19,6 +19,7 @@ P = ParamSpec("P")
 
 def guarded(method: Callable[Concatenate[S, P], None]) -> Callable[Concatenate[S, P], None]:
     """Make a method do nothing when its object is off, and never raise."""
+    reason = method.__name__
 
     def call(self: S, /, *args: P.args, **kwargs: P.kwargs) -> None:
         if self.off:
@@ -26,7 +27,7 @@ def guarded(method: Callable[Concatenate[S, P], None]) -> Callable[Concatenate[S
         try:
             method(self, *args, **kwargs)
         except Exception:
-            self.fault()
+            self.fault(reason)
 
     call.__doc__ = method.__doc__
     return call

@@ -141,7 +141,7 @@ class Tap:
         try:
             body.feed(data, now)
         except Exception:
-            self.fault()
+            self.fault("feed")
 
     @guarded
     def hold(self, now: int) -> None:
@@ -171,14 +171,14 @@ class Tap:
             if not self.off:
                 outcome = self._conclude(now, ending)
         except Exception:
-            self.fault()
+            self.fault("close")
         if outcome is None:
             outcome = decide(ending, self._status, NO_EVIDENCE)
         self._leave(outcome)
 
-    def fault(self) -> None:
+    def fault(self, reason: str) -> None:
         """Switch off: something here went wrong. Silences already open are watched no more."""
-        self._board.tap_faults += 1
+        self._board.tap_faults[reason] += 1
         self._switch_off()
 
     # What a view asks

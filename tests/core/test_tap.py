@@ -288,7 +288,7 @@ def test_a_fault_in_feed_switches_the_tap_off_and_costs_no_more() -> None:
     tap = begin(on)
     tap.feed(C("a"), ns(1))
     tap.feed(cast("bytes", None), ns(2))
-    assert total(on, "tap_faults_total") == 1
+    assert total(on, "tap_faults_total", reason="feed") == total(on, "tap_faults_total") == 1
     assert phases(on) == {"streaming": 1}
     assert set(samples(on, "open_gap_seconds", 9).values()) == {0}
     on.tick(ns(9))
@@ -313,7 +313,7 @@ def test_a_fault_in_another_call() -> None:
     tap.upload(cast("bytes", 5))
     tap.received(1)
     tap.close(2, Ending.COMPLETE)
-    assert total(on, "tap_faults_total") == 1
+    assert total(on, "tap_faults_total", reason="upload") == 1
     assert outcomes(on) == {"upstream_error": 1}
 
 
@@ -322,7 +322,7 @@ def test_a_fault_at_the_end() -> None:
     tap = begin(on)
     tap.feed(C("a"), ns(1))
     tap.close(cast("int", None), Ending.COMPLETE)
-    assert total(on, "tap_faults_total") == 1
+    assert total(on, "tap_faults_total", reason="close") == 1
     assert outcomes(on) == {"ok": 1}
     assert phases(on) == {}
 

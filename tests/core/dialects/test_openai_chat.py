@@ -148,16 +148,28 @@ def test_usage() -> None:
     assert chat('{"choices":[],"usage":{"completion_tokens":0}}').usage == Usage(None, 0)
 
 
-@pytest.mark.parametrize("bad", ["-1", "1.5", "1e12", '"3"', "true", "[]"])
-def test_counts_that_are_none_are_left_out_and_counted(bad: Any) -> None:
+@pytest.mark.parametrize(
+    ("bad", "reason"),
+    [
+        ("-1", "negative"),
+        ("-1.5", "negative"),
+        ("1.5", "fractional"),
+        ("1e12", "absurd"),
+        ("9" * 400, "absurd"),
+        ('"3"', "type"),
+        ("true", "type"),
+        ("[]", "type"),
+    ],
+)
+def test_counts_that_are_none_are_left_out_and_counted(bad: str, reason: str) -> None:
     signal = chat(f'{{"choices":[],"usage":{{"prompt_tokens":10,"completion_tokens":{bad}}}}}')
     assert signal.usage == Usage(10, None)
-    assert signal.invalid == 1
+    assert signal.invalid == (reason,)
 
 
 def test_a_whole_float_is_a_count() -> None:
     signal = chat('{"choices":[],"usage":{"completion_tokens":3.0}}')
-    assert (signal.usage, signal.invalid) == (Usage(None, 3), 0)
+    assert (signal.usage, signal.invalid) == (Usage(None, 3), ())
 
 
 def test_llamacpp_timings_stand_in_for_usage() -> None:
@@ -167,7 +179,7 @@ def test_llamacpp_timings_stand_in_for_usage() -> None:
     assert chat(both).usage == Usage(7, 5)
     assert chat('{"choices":[],"timings":{"prompt_n":1,"predicted_n":6}}').usage == Usage(None, 6)
     bad = chat('{"choices":[],"timings":{"prompt_n":-1,"cache_n":null,"predicted_n":-6}}')
-    assert (bad.usage, bad.invalid) == (None, 2)
+    assert (bad.usage, bad.invalid) == (None, ("negative", "negative"))
     one = f'{{"choices":[{{"index":0,"delta":{{"content":"a"}}}}],{timings}}}'
     assert chat(one).usage == Usage(20, 6, per_choice=True)
 

@@ -34,7 +34,7 @@ def test_errors_the_end_and_the_unreadable() -> None:
     assert completion("{}", b"error").error == InBandError()
     assert completion("[DONE]") is END
     assert completion("{") is NOT_JSON
-    assert completion('{"choices":[],"usage":{"completion_tokens":-1}}').invalid == 1
+    assert completion('{"choices":[],"usage":{"completion_tokens":-1}}').invalid == ("negative",)
 
 
 @given(st.binary(max_size=50))
