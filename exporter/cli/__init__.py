@@ -13,10 +13,11 @@ from exporter import __version__
 from exporter.cli.demo import demo
 from exporter.cli.engine import engine
 from exporter.cli.failure import CommandError, usage_line
+from exporter.cli.run import run
 from exporter.cli.simulate import simulate
 
 # Every sub-command; its name is the function's.
-COMMANDS = (demo, engine, simulate)
+COMMANDS = (run, demo, engine, simulate)
 
 
 def build_app() -> typer.Typer:

@@ -1,0 +1,3 @@
+"""Plugins of the test suite; they must be named here, at the root."""
+
+pytest_plugins = ["tests.fixtures_wire"]

@@ -1,0 +1,31 @@
+"""`stallwatch run`: the sidecar."""
+
+import logging
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def run(
+    upstream: Annotated[str | None, typer.Option(help="The engine: http://HOST[:PORT] or unix:/path.")] = None,
+    listen: Annotated[str | None, typer.Option(help="Where clients connect: HOST:PORT or unix:/path.")] = None,
+    admin: Annotated[str | None, typer.Option(help="Where /metrics and the index are: HOST:PORT.")] = None,
+    config: Annotated[Path | None, typer.Option(help="Configuration file (YAML).", envvar="STALLWATCH_CONFIG")] = None,
+) -> None:
+    """Relay requests to an engine, measure the answers, and serve the figures on the admin port.
+
+    Defaults: upstream http://127.0.0.1:8000, listen 0.0.0.0:8080, admin 127.0.0.1:9719. Each option can also be set as
+    STALLWATCH_UPSTREAM, STALLWATCH_LISTEN, STALLWATCH_ADMIN, STALLWATCH_CONFIG. SIGTERM drains: live streams end, new
+    requests get 503.
+    """
+    from exporter import app, settings  # noqa: PLC0415 - other commands need neither uvloop nor aiohttp
+
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="stallwatch: %(message)s")
+    try:
+        code = app.main(settings.load(config, {"upstream": upstream, "listen": listen, "admin": admin}))
+    except (settings.SettingsError, app.BindError) as error:
+        print(f"stallwatch run: {error}", file=sys.stderr)  # noqa: T201 - one line for the user
+        raise typer.Exit(2) from error
+    raise typer.Exit(code)

@@ -1,0 +1,88 @@
+"""The body of one 2xx answer under way: frames, then signals, then the timeline and the tally.
+
+Kept apart from the tap so that a read of the usual kind passes through one short loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from exporter.core.dialects import Dialect
+from exporter.core.framing import Frame
+from exporter.core.outcome import FAILED_FINISHES, Evidence, of_error
+from exporter.core.signals import ONE_ANSWER, Signal
+from exporter.core.tally import Tally
+from exporter.core.timeline import Timeline
+
+if TYPE_CHECKING:
+    from exporter.core.aggregates import Board
+
+
+class Body:
+    """The reader of one body. `timeline` is None for a whole document, which has no token stamps."""
+
+    __slots__ = ("_board", "_error", "_fed_at", "_folded", "_framing", "_read", "_timeline", "has_output", "tally")
+
+    def __init__(self, dialect: Dialect, limit: int, timeline: Timeline | None, board: Board) -> None:
+        """Begin; at most `limit` bytes of one event are kept."""
+        self.tally = Tally()
+        self.has_output = False
+        self._framing = dialect.framing(limit)
+        self._read = dialect.read
+        self._timeline = timeline
+        self._board = board
+        self._error: str | None = None  # the outcome its first error stands for
+        self._fed_at: int | None = None
+        self._folded = False  # choices beyond the cap were counted
+
+    def feed(self, data: bytes, now: int) -> None:
+        """Take one read."""
+        self._fed_at = now
+        frames = self._framing.feed(data)
+        if frames:
+            self._take(frames, now)
+        elif self._framing.oversized:
+            self._count_oversized()
+
+    def finish(self, clean: bool, now: int) -> None:
+        """End of the body. An event that only the end completes had its last byte in the last read."""
+        self._take(self._framing.finish(clean), now if self._fed_at is None else self._fed_at)
+        self._count_oversized()
+        self._board.unparsed["choices"] += self._timeline is not None and self._timeline.folded
+
+    def evidence(self) -> Evidence:
+        """Say what the body showed."""
+        timeline = self._timeline
+        ended = timeline is not None and timeline.ended_at is not None
+        return Evidence(needs_end=timeline is not None, ended=ended, error=self._error)
+
+    def _count_oversized(self) -> None:
+        self._board.unparsed["oversize"] += self._framing.oversized
+        self._framing.oversized = 0
+
+    def _take(self, frames: Sequence[Frame], now: int) -> None:
+        timeline = self._timeline
+        for frame in frames:
+            signal = self._read(frame)
+            if timeline is not None:
+                timeline.take(signal, now)
+            if signal.token:
+                self.has_output = True
+            if signal is not ONE_ANSWER:
+                self._note(signal)
+        if timeline is not None:
+            timeline.flush(now)
+
+    def _note(self, signal: Signal) -> None:
+        """Note what few events carry: counts, errors, failed finishes, and what could not be read."""
+        if signal.usage is not None:
+            self.tally.take(signal.usage, whole=self._timeline is None)
+        if self._error is None:
+            if signal.error is not None:
+                self._error = of_error(signal.error, after_token=self.has_output)
+            elif any(part.finish in FAILED_FINISHES for part in signal.parts):
+                self._error = "stream_error"
+        if signal.unparsed is not None:
+            self._board.unparsed[signal.unparsed] += 1
+        self._board.invalid_samples += signal.invalid

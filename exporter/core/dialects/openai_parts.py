@@ -1,0 +1,88 @@
+"""What the OpenAI dialects have in common: usage, llama.cpp's timings, errors, finish reasons, unreadable events.
+
+Values arrive as decoded JSON of any type; a wrong type is left out, never a fault.
+"""
+
+from typing import Any
+
+import msgspec
+
+from exporter.core.signals import BAD_SHAPE, NOT_JSON, SILENT, InBandError, Signal, Usage
+
+# More tokens than any context holds; such a count is a fault of the engine, not a measurement.
+ABSURD = 100_000_000
+
+DONE = b"[DONE]"
+
+
+def count(value: Any) -> tuple[int | None, int]:
+    """Read a token count: (count or None when not reported, 1 if it was reported but is no count)."""
+    if value is None:
+        return None, 0
+    if type(value) is float and value.is_integer():
+        value = int(value)
+    if type(value) is not int or not 0 <= value <= ABSURD:
+        return None, 1
+    return value, 0
+
+
+def read_usage(usage: Any, timings: Any, choices: int) -> tuple[Usage | None, int]:
+    """Read `usage`, else llama.cpp's `timings`: (usage or None, how many counts were invalid).
+
+    A chunk with exactly one choice carries that choice's running count; any other the request's (semantics section 2).
+    """
+    prompt = output = None
+    invalid = 0
+    if type(usage) is dict:
+        prompt, bad_prompt = count(usage.get("prompt_tokens"))
+        output, bad_output = count(usage.get("completion_tokens"))
+        invalid = bad_prompt + bad_output
+    if type(timings) is dict:
+        if output is None:
+            output, bad_output = count(timings.get("predicted_n"))
+            invalid += bad_output
+        if prompt is None and "cache_n" in timings:
+            # prompt_n leaves out what the cache held; only with cache_n is the sum the prompt.
+            fresh, bad_fresh = count(timings.get("prompt_n"))
+            cached, bad_cached = count(timings["cache_n"])
+            invalid += bad_fresh + bad_cached
+            prompt = fresh + cached if fresh is not None and cached is not None else None
+    if prompt is None and output is None:
+        return None, invalid
+    return Usage(prompt, output, choices == 1), invalid
+
+
+def read_error(error: Any, named: bool, kind: Any, code: Any) -> InBandError | None:
+    """Read an error: an object or a string under `error`, an event named `error`, or an object of kind `error`.
+
+    `code` is the event's own, used where the error carries none. `"error": null` (and an empty string) is none.
+    """
+    if type(error) is dict:
+        return InBandError(_code(error.get("code", code)))
+    if (type(error) is str and error) or named or kind == "error":
+        return InBandError(_code(code))
+    return None
+
+
+def _code(value: Any) -> int | None:
+    if type(value) is str and value.isascii() and value.isdigit() and len(value) == 3:
+        value = int(value)
+    return value if type(value) is int else None
+
+
+def read_finish(reason: Any) -> str | None:
+    """Read a finish reason; None: not finished."""
+    return reason if type(reason) is str and reason else None
+
+
+def unreadable(data: bytes, named_error: bool) -> Signal:
+    """Say what an event is that does not fit the dialect's shape; `data: null` and its like are no fault."""
+    if named_error:
+        return Signal(error=InBandError())
+    if not data or data.isspace():
+        return SILENT
+    try:
+        value = msgspec.json.decode(data)
+    except (msgspec.DecodeError, RecursionError):
+        return NOT_JSON
+    return BAD_SHAPE if isinstance(value, dict) else SILENT

@@ -1,0 +1,292 @@
+"""The timeline of one stream: signals and stamps in, samples of TTFT, gaps, ITL and stalls out (semantics 1 and 2).
+
+Per choice (first token - received) + sum of gaps = last token - received. Two events of one read (the same stamp) are
+one arrival. Held time (reading paused for a slow client) is taken out of what is judged; a gap that contains some is in
+no gap figure but `stalls_total{cause="client"}`. All stamps are ns of one monotonic clock.
+"""
+
+from collections.abc import Callable, Iterator
+
+from exporter.core.choice import Choice
+from exporter.core.figures import ClassFigures
+from exporter.core.hold import Hold
+from exporter.core.signals import ANSWER, ANSWER_PART, ONE_ANSWER, Part, Signal
+from exporter.core.units import NEVER
+
+MAX_CHOICES = 128
+_FOLDED = None  # the key of the one choice that all beyond MAX_CHOICES share
+
+# Until causes have their own issue: a silence is the client's where reading was held, else the stream's.
+_CLIENT = "client"
+_STREAM = "stream"
+
+
+class Timeline:
+    """Stamps of one stream. `wake` is called when it has a silence to watch; whoever watches asks `due`."""
+
+    __slots__ = (
+        "_choices",
+        "_expected",
+        "_finished_at",
+        "_held_ended",
+        "_hold",
+        "_limit",
+        "_max_gap",
+        "_recounted",
+        "_unfinished",
+        "_wake",
+        "closed",
+        "events",
+        "figures",
+        "first",
+        "first_answer",
+        "folded",
+        "marker_at",
+        "received",
+        "stalled",
+        "watched",
+    )
+
+    def __init__(
+        self, received: int, hold: Hold, figures: ClassFigures, expected: int, wake: Callable[["Timeline"], None]
+    ) -> None:
+        """Begin at `received`; `expected` is how many choices the request asked for, as far as known (at least 1)."""
+        self.received = received
+        self.figures = figures
+        self.first: int | None = None
+        self.first_answer: int | None = None
+        self.events = 0
+        self.folded = False  # choices beyond MAX_CHOICES share one
+        self.marker_at: int | None = None
+        self.stalled = False  # counted in stalled_requests_total
+        self.watched = False  # kept by the watcher
+        self.closed = False
+        self._expected = expected
+        self._wake = wake
+        self._limit = figures.max_stall
+        self._choices: dict[int | None, Choice] = {}
+        self._unfinished = 0
+        self._finished_at = 0
+        self._max_gap = 0  # 0: neither gap nor stall yet (a gap is never 0)
+        self._recounted: list[Choice] = []  # choices whose token count this read changed
+        self._hold = hold
+        self._held_ended = 0  # held time until the end evidence
+
+    # What arrives
+
+    def take(self, signal: Signal, now: int) -> None:
+        """Take one event completed by the read at `now`."""
+        token = signal.token
+        if token:
+            self.events += 1
+            self.figures.output_events += 1
+            if self.first_answer is None:
+                self._first_token(token, now)
+        for part in signal.parts:
+            choice = self._choices.get(part.index)
+            if choice is None:
+                choice = self._admit(part.index)
+            if part.token:
+                if not choice.open:
+                    self._open(choice, now)
+                last = choice.last
+                if now > last:
+                    held = self._hold.until(now) if self._hold.any else 0
+                    if held == choice.held_last:
+                        self._gap(choice, now - last)
+                    else:
+                        self._held_gap(now - last, held - choice.held_last)
+                        choice.held_last = held
+                        choice.counted = False
+                        choice.failed_at = None
+                    choice.last = now
+            if part is ANSWER_PART:
+                choice.ids_missing = True
+            else:
+                self._details(choice, part, now)
+        if signal is not ONE_ANSWER:
+            self._rare(signal, now)
+
+    def flush(self, now: int) -> None:
+        """End of the read at `now`: what its arrivals brought is known, so ITL is observed, once for each."""
+        if self._recounted:
+            for choice in self._recounted:
+                if choice.last == now and choice.first is not None:
+                    self._count_arrival(choice)
+            self._recounted.clear()
+
+    def resume(self) -> None:
+        """Reading goes on after it was held: silences count again."""
+        if any(self._silent()):
+            self._watch()
+
+    def close(self, closed: int, ok: bool) -> None:
+        """End what is open at `closed`; a silence under way then belongs to the maximum unless it ended `ok`."""
+        for choice in self._choices.values():
+            if choice.open:
+                end = closed if choice.failed_at is None else choice.failed_at
+                self._silence(choice, end, count=choice.failed_at is None, whole=not ok)
+                choice.open = False
+        self.closed = True
+        if self._max_gap:
+            self.figures.max_gap.observe(self._max_gap)
+
+    # What is known at an instant
+
+    @property
+    def choices(self) -> list[Choice]:
+        """The choices named so far, folded ones as one."""
+        return list(self._choices.values())
+
+    @property
+    def ended_at(self) -> int | None:
+        """When end evidence was read: the end marker, else the finish of the last of all choices; None: not yet."""
+        if self.marker_at is not None:
+            return self.marker_at
+        if self._unfinished or len(self._choices) < min(self._expected, MAX_CHOICES):
+            return None
+        return self._finished_at
+
+    def held(self, closed: int) -> int:
+        """Held time in ns until `closed`, which is the end evidence's instant or now."""
+        return self._held_ended if closed == self.ended_at else self._hold.until(closed)
+
+    def open_gap(self, now: int) -> int:
+        """Give the longest silence under way in ns, held time taken out; 0 when no choice is open."""
+        held = self._hold.until(now)
+        return max((now - choice.last - held + choice.held_last for choice in self._silent()), default=0)
+
+    def due(self) -> int | None:
+        """Give the instant after which a stall is certain, None when none is to be counted or reading is held."""
+        if self.stalled or self.closed or self._hold.now:
+            return None
+        limit = self._limit + self._hold.until(0)
+        return min((choice.last + limit - choice.held_last for choice in self._silent()), default=None)
+
+    def stall_is_certain(self) -> None:
+        """Count this request as stalled, once; the stall itself is counted when it closes."""
+        if not self.stalled:
+            self.stalled = True
+            self.figures.stalled_requests += 1
+
+    # The parts of it
+
+    def _silent(self) -> Iterator[Choice]:
+        return (choice for choice in self._choices.values() if choice.open and choice.failed_at is None)
+
+    def _first_token(self, token: int, now: int) -> None:
+        figures = self.figures
+        if self.first is None:
+            self.first = now
+            figures.ttft.observe(now - self.received)
+            figures.streamed_requests += 1
+        if token == ANSWER:
+            self.first_answer = now
+            figures.ttfa.observe(now - self.received)
+
+    def _admit(self, index: int) -> Choice:
+        key: int | None = index
+        if len(self._choices) >= MAX_CHOICES:
+            self.folded = True
+            key = _FOLDED
+        choice = self._choices.get(key)
+        if choice is None:
+            choice = self._choices[key] = Choice()
+            self._unfinished += 1
+        return choice
+
+    def _open(self, choice: Choice, now: int) -> None:
+        choice.open = True
+        if choice.first is None:
+            choice.first = choice.last = now
+            choice.held_first = choice.held_last = self._hold.until(now)
+        self._watch()
+
+    def _watch(self) -> None:
+        if not (self.watched or self.stalled) and self._limit != NEVER:
+            self._wake(self)
+
+    def _gap(self, choice: Choice, gap: int) -> None:
+        self.figures.gap.observe(gap)
+        self._max_gap = max(self._max_gap, gap)
+        if gap > self._limit:
+            self._stall(gap)
+        if choice.mark is not None:
+            choice.pending = gap if choice.counted else 0
+            choice.counted = False
+        choice.failed_at = None
+
+    def _held_gap(self, length: int, held: int) -> None:
+        """A gap or silence that contains held time: long, it is the client's; judged, it is as long as the rest."""
+        if length > self._limit:
+            self.figures.stalls[_CLIENT] += 1
+        if length - held > self._limit:
+            self.stall_is_certain()
+
+    def _stall(self, length: int) -> None:
+        self.figures.stalls[_STREAM] += 1
+        self.figures.stall_time[_STREAM] += length
+        self.stall_is_certain()
+
+    def _silence(self, choice: Choice, end: int, count: bool = True, whole: bool = False) -> None:
+        """Something that is no token ended the silence: a stall if it was long, else no gap.
+
+        `count` is False where an error ended it earlier and counted it; `whole`: any length belongs to the maximum.
+        """
+        length, held = end - choice.last, self._hold.until(end) - choice.held_last
+        if held:
+            if count:
+                self._held_gap(length, held)
+            return
+        if length > self._limit and count:
+            self._stall(length)
+        if (length > self._limit or whole) and length > self._max_gap:
+            self._max_gap = length
+
+    def _details(self, choice: Choice, part: Part, now: int) -> None:
+        if part.token_ids is not None:
+            choice.ids += part.token_ids
+            self._recounted.append(choice)
+        elif part.token:
+            choice.ids_missing = True
+        if part.finish is not None:
+            if choice.open:
+                if choice.failed_at is None:
+                    self._silence(choice, now)
+                choice.open = False
+            if not choice.finished:
+                choice.finished = True
+                self._unfinished -= 1
+                self._finished_at = now
+                self._held_ended = self._hold.until(now)
+
+    def _count_arrival(self, choice: Choice) -> None:
+        """Set the count of an arrival, and observe its gap per token where the arrival before was counted too."""
+        tokens = choice.tokens
+        if tokens is None:
+            return
+        if choice.pending and choice.mark is not None and tokens > choice.mark:
+            self.figures.itl.observe(choice.pending // (tokens - choice.mark))
+        choice.pending = 0
+        choice.mark = tokens
+        choice.counted = True
+
+    def _rare(self, signal: Signal, now: int) -> None:
+        """What few events carry: a running count, an error, the end marker."""
+        usage = signal.usage
+        if usage is not None and usage.per_choice and usage.output is not None:
+            choice = self._choices.get(signal.parts[0].index)
+            if choice is not None:  # else a folded one: its count is one choice's, not theirs
+                choice.usage = usage.output
+                self._recounted.append(choice)
+        if signal.error is not None:
+            for choice in self._silent():
+                self._silence(choice, now)
+                choice.failed_at = now
+        if signal.end and self.marker_at is None:
+            self.marker_at = now
+            self._held_ended = self._hold.until(now)
+            for choice in self._silent():
+                self._silence(choice, now)
+            for choice in self._choices.values():
+                choice.open = False

@@ -1,0 +1,297 @@
+"""One request and its answer on their way through the sidecar: the client's bytes up, the engine's bytes down.
+
+The contract: bytes are written on before anything looks at them; the tap is told each stamp once; whatever ends the
+exchange, `tap.close` is called once and neither connection is left in doubt. Nothing here knows what a token is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from exporter.core.ending import Ending
+from exporter.relay.answers import answer
+from exporter.relay.clock import now
+from exporter.relay.deadline import Deadline
+from exporter.relay.extent import Extent, FramingError
+from exporter.relay.head import HeadError, RequestHead
+from exporter.relay.pool import ConnectError
+from exporter.relay.reply import Reply
+from exporter.relay.uplink import Uplink
+
+if TYPE_CHECKING:
+    from exporter.core.tap import Tap
+    from exporter.relay.context import Context
+    from exporter.relay.downstream import Downstream
+    from exporter.relay.upstream import Upstream
+
+log = logging.getLogger(__name__)
+
+
+class Exchange:
+    """Relays one exchange between a client connection and an engine connection."""
+
+    __slots__ = (
+        "_client",
+        "_connecting",
+        "_context",
+        "_deadline",
+        "_figures",
+        "_held_since",
+        "_reply",
+        "_request",
+        "_uplink",
+        "_upstream",
+        "ended",
+        "tap",
+    )
+
+    def __init__(self, context: Context, client: Downstream, request: RequestHead, body: Extent, tap: Tap) -> None:
+        self._context = context
+        self._figures = context.figures
+        self._client = client
+        self._request = request
+        self.tap = tap
+        limits = context.limits
+        self._uplink = Uplink(request.onward(context.host, context.preserve_host), body, limits.retry_body)
+        self._reply = Reply(request, limits.head)
+        self._upstream: Upstream | None = None
+        self._connecting: asyncio.Task[None] | None = None
+        self._held_since: int | None = None
+        self._deadline = Deadline(context.loop, limits.idle, limits.total, self._expire)
+        self.ended = False
+
+    # --- towards the engine -------------------------------------------------------------------------------------
+
+    @property
+    def takes_bytes(self) -> bool:
+        """Whether what the client sends now belongs to this exchange."""
+        return self._reply.tunnel or not self._uplink.body.done
+
+    def start(self, stamp: int) -> None:
+        """Find an engine connection and send the head; a request without a body is received at `stamp`."""
+        if self._uplink.body.done:
+            self.tap.received(stamp)
+        upstream = self._context.pool.take()
+        if upstream is not None:
+            self._use(upstream, None)
+        else:
+            self._connecting = self._context.loop.create_task(self._connect())
+
+    def from_client(self, data: bytes, stamp: int) -> int:
+        """Hand on request bytes; return how many belong to this request. FramingError when its chunking is broken."""
+        if self._reply.tunnel:
+            self._send(data)
+            return len(data)
+        body = self._uplink.body
+        payload = body.feed(data)
+        used = body.used
+        self._send(data if used == len(data) else data[:used])
+        if payload:
+            self.tap.upload(payload)
+        if body.done:
+            self.tap.received(stamp)
+        return used
+
+    def _send(self, data: bytes) -> None:
+        self._uplink.keep(data)
+        if self._upstream is not None:
+            self._write_up(self._upstream, data)
+        elif self._uplink.waiting > self._context.limits.upload_buffer:
+            self._client.pause()
+
+    def _write_up(self, upstream: Upstream, data: bytes) -> None:
+        upstream.transport.write(data)
+        self._figures.bytes_to_engine += len(data)
+        if upstream.transport.get_write_buffer_size() > self._context.limits.upload_buffer:
+            self._client.pause()
+
+    def engine_drained(self) -> None:
+        """The engine took the waiting request bytes: the client may send on."""
+        self._client.resume()
+
+    async def _connect(self) -> None:
+        started = now()
+        try:
+            upstream = await self._context.pool.connect()
+        except ConnectError as error:
+            self._connecting = None
+            self.fail(error.ending, str(error))
+            return
+        self._connecting = None
+        if self.ended:  # in the very tick in which the connection was made
+            upstream.close()
+            return
+        try:
+            self._use(upstream, now() - started)
+        except Exception:
+            log.exception("fault while sending a request")
+            self.fault()
+
+    def _use(self, upstream: Upstream, took: int | None) -> None:
+        stamp = now()
+        self._upstream = upstream
+        upstream.exchange = self
+        self.tap.connected(stamp, took)
+        self._client.resume()
+        for piece in self._uplink.begin(stamp, upstream.reused):
+            self._write_up(upstream, piece)
+
+    # --- towards the client -------------------------------------------------------------------------------------
+
+    def from_engine(self, data: bytes, stamp: int) -> None:
+        """Hand on what one read brought; `stamp` was taken before anything else. The hot path."""
+        self._deadline.touched = stamp
+        body = self._reply.body
+        if body is None:
+            if self._reply.tunnel:
+                self._write_down(data, stamp)
+                return
+            data = self._take_heads(data, stamp)
+            body = self._reply.body
+            if body is None or (not data and not body.done):
+                return
+        try:
+            payload = body.feed(data)
+        except FramingError as error:
+            self.fail(Ending.CUT, str(error), stamp)
+            return
+        used = body.used
+        wire = payload if self._reply.dechunk else data if used == len(data) else data[:used]
+        if wire:
+            self._write_down(wire, stamp)
+        if payload:
+            self.tap.feed(payload, stamp)
+        if body.done:
+            self._complete(stamp, beyond=used != len(data))
+
+    def _write_down(self, data: bytes, stamp: int) -> None:
+        client = self._client
+        client.transport.write(data)
+        self._figures.bytes_to_client += len(data)
+        if not client.blocked:
+            self._figures.added.observe(now() - stamp)
+            return
+        client.unsent.append(stamp)
+        if self._held_since is None and client.unsent_bytes > self._context.limits.stream_buffer:
+            self._hold()
+
+    def _take_heads(self, data: bytes, stamp: int) -> bytes:
+        """Take response heads, 1xx ones too; return the bytes behind the final one."""
+        reply = self._reply
+        while not reply.begun:
+            try:
+                head, data = reply.next_head(data)
+            except HeadError as error:
+                self.fail(Ending.NO_HEAD, f"the engine's response head can't be read: {error}", stamp)
+                return b""
+            if head is None:
+                return b""
+            if onward := reply.onward(head):
+                self._write_down(onward, stamp)
+            if head.final:
+                self.tap.head(head.status, head.headers, stamp)
+        if reply.tunnel and data:
+            self._write_down(data, stamp)
+        return data
+
+    def _hold(self) -> None:
+        """Stop reading from the engine: the client's buffer is full."""
+        if self._upstream is None:
+            return
+        self._held_since = now()
+        self._deadline.touched = None
+        self._upstream.transport.pause_reading()
+        self.tap.hold(self._held_since)
+
+    def client_drained(self, stamp: int) -> None:
+        """The client took everything: read on from the engine."""
+        if self._held_since is None:
+            return
+        self._figures.held += stamp - self._held_since
+        self._held_since = None
+        self._deadline.touched = stamp
+        self.tap.release(stamp)
+        if self._upstream is not None:
+            self._upstream.transport.resume_reading()
+
+    # --- endings ------------------------------------------------------------------------------------------------
+
+    def _complete(self, stamp: int, beyond: bool) -> None:
+        """The answer is whole. Bytes `beyond` its end were not written, and end both connections."""
+        self._end(stamp, Ending.COMPLETE)
+        upstream = self._release_upstream()
+        sent = self._uplink.body.done
+        if upstream is not None:
+            if self._reply.keep_alive and sent and not beyond:
+                self._context.pool.give_back(upstream)
+            else:
+                upstream.close()
+        stray = beyond and self._reply.status != 204  # a 204 loses its body, and is clean without it
+        keep_alive = self._request.keep_alive and sent and not stray and not self._reply.client_sees_close
+        self._client.exchange_done(keep_alive)
+
+    def engine_ended(self, stamp: int, clean: bool) -> None:
+        """The engine closed its connection (`clean`: with a FIN)."""
+        upstream = self._release_upstream()
+        if self.ended or upstream is None:
+            return
+        if self._reply.tunnel or (clean and self._reply.ends_with_close):
+            self._end(stamp, Ending.COMPLETE)
+            self._client.exchange_done(keep_alive=False)
+        elif self._reply.begun:
+            self.fail(Ending.CUT, "the engine ended the connection before its answer was complete", stamp)
+        elif (
+            upstream.reused
+            and self._reply.untouched
+            and self._uplink.may_repeat(stamp, self._context.limits.retry_window)
+        ):
+            self._figures.upstream_retries += 1
+            self._uplink.wait_again()
+            self._connecting = self._context.loop.create_task(self._connect())
+        else:
+            self.fail(Ending.NO_HEAD, "the engine closed the connection before a response head", stamp)
+
+    def client_left(self, stamp: int) -> None:
+        """The client closed before the answer was complete: close the engine's connection at once."""
+        self._end(stamp, Ending.COMPLETE if self._reply.tunnel else Ending.CLIENT_LEFT)
+        self._drop_upstream()
+
+    def fault(self) -> None:
+        """End both connections because our own code failed, and say so."""
+        self.fail(Ending.FAULT, "a fault of the sidecar; see its log")
+
+    def _expire(self, message: str) -> None:
+        self.fail(Ending.TIMEOUT, message)
+
+    def fail(self, ending: Ending, message: str, stamp: int | None = None) -> None:
+        """End the exchange for `ending`: an error answer where none has begun, else a visible truncation."""
+        if self.ended:
+            return
+        self._end(now() if stamp is None else stamp, ending)
+        self._drop_upstream()
+        if self._reply.begun:
+            self._client.cut(reset=self._reply.client_sees_close)
+        else:
+            self._client.write_last(answer(ending, message, bodiless=self._request.method == "HEAD"))
+
+    def _end(self, stamp: int, ending: Ending) -> None:
+        self.ended = True
+        self.client_drained(stamp)
+        self._deadline.cancel()
+        self.tap.close(stamp, ending)
+
+    def _release_upstream(self) -> Upstream | None:
+        upstream, self._upstream = self._upstream, None
+        if upstream is not None:
+            upstream.exchange = None
+        return upstream
+
+    def _drop_upstream(self) -> None:
+        if self._connecting is not None:
+            self._connecting.cancel()
+            self._connecting = None
+        upstream = self._release_upstream()
+        if upstream is not None:
+            upstream.close()

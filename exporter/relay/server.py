@@ -1,0 +1,110 @@
+"""The relay as a whole: listens, drains, and watches over its connections."""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+from collections.abc import Callable
+
+from exporter.core.ending import Ending
+from exporter.core.relay_figures import RelayFigures
+from exporter.core.tap import Tap
+from exporter.relay.clock import now
+from exporter.relay.context import Context
+from exporter.relay.downstream import Downstream
+from exporter.relay.lag import LagSampler
+from exporter.relay.limits import Limits
+from exporter.relay.pool import Address, Pool
+
+_WATCH = 0.25  # seconds between looks at clients that are not being read
+_BACKLOG = 4096
+
+
+class Relay:
+    """Accepts clients on one address and relays them to one engine."""
+
+    def __init__(
+        self,
+        upstream: Address,
+        limits: Limits,
+        figures: RelayFigures,
+        open_tap: Callable[[int], Tap],
+        preserve_host: bool = True,
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        self._context = Context(
+            loop=loop,
+            limits=limits,
+            figures=figures,
+            open_tap=open_tap,
+            pool=Pool(loop, upstream, limits, figures),
+            host=upstream.authority,
+            preserve_host=preserve_host,
+        )
+        self._server: asyncio.Server | None = None
+        self._watch: asyncio.TimerHandle | None = None
+        self._lag: LagSampler | None = None
+
+    @property
+    def ready(self) -> bool:
+        """Whether new requests are taken: from listening until the drain begins."""
+        return self._server is not None and not self._context.draining
+
+    async def listen(self, address: Address) -> Address:
+        """Start to accept; return the address with the port that was bound. OSError when it can't be bound."""
+        loop = self._context.loop
+        raise_file_limit()
+        if address.path is not None:
+            self._server = await loop.create_unix_server(self._client, address.path, backlog=_BACKLOG)
+            bound = address
+        else:
+            self._server = await loop.create_server(self._client, address.host, address.port, backlog=_BACKLOG)
+            bound = Address(address.host, self._server.sockets[0].getsockname()[1])
+        self._lag = LagSampler(loop, self._context.figures.loop_lag)
+        self._watch = loop.call_later(_WATCH, self._look)
+        return bound
+
+    def _client(self) -> Downstream:
+        return Downstream(self._context)
+
+    def _look(self) -> None:
+        for client in list(self._context.clients):
+            client.check_left()
+        self._watch = self._context.loop.call_later(_WATCH, self._look)
+
+    async def drain(self) -> int:
+        """Take no new requests, let live ones end within the grace time, cut the rest; return how many were cut."""
+        context = self._context
+        context.draining = True
+        for client in list(context.clients):
+            client.close_idle()
+        deadline = now() + int(context.limits.drain * 1e9)
+        # A look every 20 ms, once in a process's life, is less code than an event that every ending has to set.
+        while any(client.busy for client in context.clients) and now() < deadline:  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+        cut = 0
+        for client in list(context.clients):
+            if client.exchange is not None:
+                client.exchange.fail(Ending.SHUTDOWN, "the sidecar is shutting down")
+                cut += 1
+        return cut
+
+    async def close(self) -> None:
+        """Stop listening and close every connection at once."""
+        if self._server is not None:
+            self._server.close()
+        for timer in (self._watch, self._lag):
+            if isinstance(timer, LagSampler):
+                timer.stop()
+            elif timer is not None:
+                timer.cancel()
+        self._context.pool.close()
+        for client in list(self._context.clients):
+            client.transport.abort()
+        await asyncio.sleep(0)
+
+
+def raise_file_limit() -> None:
+    """Raise the limit of open files to what the system allows: two are needed for each exchange."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

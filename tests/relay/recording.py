@@ -1,0 +1,118 @@
+"""A tap that writes down what the relay tells it, and the fixture that runs a relay before an engine."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from typing import cast
+
+import pytest
+
+from exporter.core.ending import Ending
+from exporter.core.relay_figures import RelayFigures
+from exporter.core.tap import Tap
+from exporter.relay.limits import Limits
+from exporter.relay.pool import Address
+from exporter.relay.server import Relay
+
+Fields = list[tuple[bytes, bytes]]
+
+
+class Recording:
+    """Everything the relay told the tap of one exchange."""
+
+    def __init__(self, arrived: int) -> None:
+        self.arrived = arrived
+        self.calls: list[str] = []
+        self.method = ""
+        self.target = b""
+        self.uploaded = b""
+        self.received_at: int | None = None
+        self.connections: list[int | None] = []
+        self.status: int | None = None
+        self.headers: Fields = []
+        self.reads: list[tuple[int, bytes]] = []
+        self.holds: list[tuple[str, int]] = []
+        self.blocked_for = 0
+        self.ending: Ending | None = None
+        self.closed_at: int | None = None
+
+    def request(self, method: str, target: bytes, headers: Fields) -> None:
+        self.calls.append("request")
+        self.method, self.target, _ = method, target, headers
+
+    def upload(self, data: bytes) -> None:
+        self.calls.append("upload")
+        self.uploaded += data
+
+    def received(self, now: int) -> None:
+        self.calls.append("received")
+        self.received_at = now
+
+    def connected(self, now: int, took: int | None) -> None:
+        self.calls.append("connected")
+        self.connections.append(took)
+
+    def head(self, status: int, headers: Fields, now: int) -> None:
+        self.calls.append("head")
+        self.status, self.headers = status, headers
+
+    def feed(self, data: bytes, now: int) -> None:
+        self.calls.append("feed")
+        self.reads.append((now, data))
+
+    def hold(self, now: int) -> None:
+        self.holds.append(("hold", now))
+
+    def release(self, now: int) -> None:
+        self.holds.append(("release", now))
+
+    def blocked(self, duration: int) -> None:
+        self.blocked_for += duration
+
+    def close(self, now: int, ending: Ending) -> None:
+        assert self.ending is None, "closed twice"
+        self.ending, self.closed_at = ending, now
+
+    @property
+    def body(self) -> bytes:
+        return b"".join(data for _, data in self.reads)
+
+
+@dataclass
+class RunningRelay:
+    """A relay under test, its figures, and what it told its taps."""
+
+    relay: Relay
+    figures: RelayFigures
+    taps: list[Recording]
+    port: int
+
+
+StartRelay = Callable[..., Awaitable[RunningRelay]]
+
+
+@pytest.fixture
+async def start_relay() -> AsyncIterator[StartRelay]:
+    """Starts relays before an engine's port, with the limits given by name; each is closed at the test's end."""
+    async with AsyncExitStack() as stack:
+
+        async def start(engine_port: int, preserve_host: bool = True, **limits: float) -> RunningRelay:
+            taps: list[Recording] = []
+
+            def open_tap(arrived: int) -> Tap:
+                taps.append(Recording(arrived))
+                return cast(Tap, taps[-1])
+
+            figures = RelayFigures()
+            relay = Relay(
+                Address("127.0.0.1", engine_port),
+                Limits(**limits),  # type: ignore[arg-type]  # sizes are ints, times floats: as the test says
+                figures,
+                open_tap,
+                preserve_host,
+            )
+            bound = await relay.listen(Address("127.0.0.1", 0))
+            stack.push_async_callback(relay.close)
+            return RunningRelay(relay, figures, taps, bound.port)
+
+        yield start
