@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from exporter.lab.children import ChildError
 from tests.cli.command import run
 
 
@@ -55,3 +56,11 @@ def test_ctrl_c_ends_it_and_its_children_with_what_was_seen() -> None:
 )
 def test_usage_errors(capsys: pytest.CaptureFixture[str], options: list[str], message: str) -> None:
     assert run(capsys, "demo", *options) == (2, "", f"stallwatch demo: {message}\n")
+
+
+def test_a_failure_is_one_line(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_port(host: str, preferred: int) -> int:
+        raise ChildError(f"no free port on {host}")
+
+    monkeypatch.setattr("exporter.lab.demo.choose_port", no_port)
+    assert run(capsys, "demo", "--for", "1") == (1, "", "stallwatch demo: no free port on 127.0.0.1\n")
