@@ -1,34 +1,20 @@
 """`stallwatch engine`: the simulated engine as a server."""
 
-from typing import Annotated
-
 import typer
 
 from exporter.cli import knobs
-from exporter.cli import options as read
 from exporter.cli.failure import CommandError
+from exporter.cli.options import nanoseconds
 
 
 def engine(
     *,
-    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[
-        int, typer.Option(parser=read.port, metavar="PORT", help="Port to listen on; 0 takes a free one.")
-    ] = 8000,
-    model: Annotated[str, typer.Option(help="Name of the model it claims to serve.")] = "sim",
-    max_model_len: Annotated[
-        int, typer.Option(parser=read.count, metavar="N", help="Most tokens of a prompt and its output together.")
-    ] = 131_072,
+    host: knobs.Host = "127.0.0.1",
+    port: knobs.Port = 8000,
+    model: knobs.Model = "sim",
+    max_model_len: knobs.MaxModelLen = 131_072,
     max_num_batched_tokens: knobs.Budget = 8192,
-    prefill_chunk: Annotated[
-        int | None,
-        typer.Option(
-            parser=read.count,
-            metavar="N",
-            help="Most prompt tokens of a step, over all prefills; not the total budget. Without it only that limits.",
-            show_default=False,
-        ),
-    ] = None,
+    prefill_chunk: knobs.PrefillChunk = None,
     max_num_seqs: knobs.MaxSeqs = 256,
     block_size: knobs.BlockSize = 16,
     num_blocks: knobs.NumBlocks = 65_536,
@@ -58,24 +44,24 @@ def engine(
 
     limits = Limits(max_num_batched_tokens, prefill_chunk, max_num_seqs)
     cost = CostModel(
-        overhead=read.nanoseconds(overhead_ms),
-        decode=read.nanoseconds(decode_ms),
-        prefill=read.nanoseconds(prefill_ms),
-        decode_per_sequence=read.nanoseconds(decode_ms_per_sequence),
-        decode_history=read.nanoseconds(decode_history_ms),
-        prefill_history=read.nanoseconds(prefill_history_ms),
-        prefill_attention=read.nanoseconds(prefill_attention_ms),
+        overhead=nanoseconds(overhead_ms),
+        decode=nanoseconds(decode_ms),
+        prefill=nanoseconds(prefill_ms),
+        decode_per_sequence=nanoseconds(decode_ms_per_sequence),
+        decode_history=nanoseconds(decode_history_ms),
+        prefill_history=nanoseconds(prefill_history_ms),
+        prefill_attention=nanoseconds(prefill_attention_ms),
     )
+    scheduler = Scheduler(limits, cost, block_size=block_size, num_blocks=num_blocks)
 
     def ready(address: str) -> None:
         typer.echo(f"stallwatch engine: listening on {address}, model {model}", err=True)
 
-    async def serve_it() -> None:
-        scheduler = Scheduler(limits, cost, block_size=block_size, num_blocks=num_blocks)
+    async def run() -> None:
         await serve(Engine(scheduler, model=model, max_model_len=max_model_len), host, port, ready)
 
     try:
-        uvloop.run(serve_it())
+        uvloop.run(run())
     except OSError as error:
         wanted = "option --port: expected an address that is free"
         raise CommandError("engine", f"{wanted}, {host}:{port} is not: {error.strerror or error}", status=2) from None

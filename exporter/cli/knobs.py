@@ -1,10 +1,10 @@
-"""The options that the simulated engine and `simulate` share: limits, KV cache and step cost, each with its help."""
+"""The options of the simulated engine and of `simulate`, each with its help: limits, KV cache, step cost, the rest."""
 
 from typing import Annotated, Any
 
 import typer
 
-from exporter.cli.options import count, milliseconds
+from exporter.cli.options import count, count_list, milliseconds, port
 
 
 def _count(name: str, help_text: str) -> Any:
@@ -38,3 +38,31 @@ PrefillHistory = Annotated[
 PrefillAttention = Annotated[
     float, _cost("--prefill-attention-ms", "Attention: cost of 2^20 pairs of a prompt token and one it attends to.")
 ]
+
+# Of the engine alone.
+Host = Annotated[str, typer.Option(help="Address to listen on.")]
+Port = Annotated[int, typer.Option(parser=port, metavar="PORT", help="Port to listen on; 0 takes a free one.")]
+Model = Annotated[str, typer.Option(help="Name of the model it claims to serve.")]
+MaxModelLen = Annotated[int, _count("--max-model-len", "Most tokens of a prompt and its output together.")]
+PrefillChunk = Annotated[
+    int | None,
+    typer.Option(
+        parser=count,
+        metavar="N",
+        help="Most prompt tokens of a step, over all prefills; not the total budget. Without it only that limits.",
+        show_default=False,
+    ),
+]
+
+# Of simulate alone.
+Prompt = Annotated[int, _count("--prompt", "Tokens of the long prompt.")]
+Chunks = Annotated[
+    str,
+    typer.Option(
+        parser=count_list,
+        metavar="N,N,...",
+        help="Prefill caps to compare: the most prompt tokens one step takes. This is not the total token budget.",
+    ),
+]
+Decoders = Annotated[int, _count("--decoders", "Requests that decode when the prompt arrives.")]
+DecodePrompt = Annotated[int, _count("--decode-prompt", "Prompt tokens of each decoding request.")]

@@ -20,7 +20,7 @@ def run(
     STALLWATCH_UPSTREAM, STALLWATCH_LISTEN, STALLWATCH_ADMIN, STALLWATCH_CONFIG. SIGTERM drains: live streams end, new
     requests get 503.
     """
-    from exporter import app, settings  # noqa: PLC0415 - other commands need neither uvloop nor aiohttp
+    from exporter import app, settings  # other commands need neither uvloop nor aiohttp
 
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="stallwatch: %(message)s")
     try:

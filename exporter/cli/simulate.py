@@ -8,7 +8,7 @@ import typer
 
 from exporter.cli import knobs
 from exporter.cli.failure import CommandError
-from exporter.cli.options import count, count_list, counts, nanoseconds
+from exporter.cli.options import counts, nanoseconds
 
 if TYPE_CHECKING:
     from exporter.lab.simulate import Outcome
@@ -25,21 +25,10 @@ class Format(StrEnum):
 
 def simulate(
     *,
-    prompt: Annotated[int, typer.Option(parser=count, metavar="N", help="Tokens of the long prompt.")] = 4096,
-    chunks: Annotated[
-        str,
-        typer.Option(
-            parser=count_list,
-            metavar="N,N,...",
-            help="Prefill caps to compare: the most prompt tokens one step takes. This is not the total token budget.",
-        ),
-    ] = "4096,1024,256",
-    decoders: Annotated[
-        int, typer.Option(parser=count, metavar="N", help="Requests that decode when the prompt arrives.")
-    ] = 2,
-    decode_prompt: Annotated[
-        int, typer.Option(parser=count, metavar="N", help="Prompt tokens of each decoding request.")
-    ] = 1,
+    prompt: knobs.Prompt = 4096,
+    chunks: knobs.Chunks = "4096,1024,256",
+    decoders: knobs.Decoders = 2,
+    decode_prompt: knobs.DecodePrompt = 1,
     max_num_batched_tokens: knobs.Budget = 8192,
     max_num_seqs: knobs.MaxSeqs = 256,
     block_size: knobs.BlockSize = 16,

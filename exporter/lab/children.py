@@ -23,8 +23,10 @@ class ChildError(Exception):
 
 
 class Child:
-    """One running `python -m exporter` process; its standard error is read all the time, the last lines
-    but for the ready line kept for when it dies."""
+    """One running `python -m exporter` process.
+
+    Its standard error is read all the time; of what it says after the ready line, the last lines are kept.
+    """
 
     def __init__(self, name: str, process: asyncio.subprocess.Process, ready: str) -> None:
         self.name = name

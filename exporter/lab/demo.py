@@ -40,6 +40,8 @@ WANTED = (
 TICK = 0.5  # s between two looks at the sidecar
 WINDOW = 20  # ticks that the live figures look back
 SETTLE = 1.0  # s left out at the start and after the change: steps and gaps that began before end in it
+# How the line begins that each child writes to standard error once it listens.
+READY = {"engine": "stallwatch engine: listening on ", "sidecar": "stallwatch: listening on "}
 START = 30.0  # s a child may take to become ready
 GRACE = 0.5  # s to learn why something failed
 
@@ -90,14 +92,34 @@ class Demo:
         """Run to the end; the phases that were long enough to say something. ChildError when a part fails."""
         async with AsyncExitStack() as stack:
             session = await stack.enter_async_context(aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=5)))
-            engine = await stack.enter_async_context(self._start_engine())
-            sidecar = await stack.enter_async_context(self._start_sidecar(session))
+            # Both at once, since each takes a second to load; they end in reverse order, so no stream is cut.
+            engine = await stack.enter_async_context(_running("engine", self._engine_arguments()))
+            sidecar = await stack.enter_async_context(_running("sidecar", self._sidecar_arguments()))
+            await engine.ready(START)
+            await self._until_ready(session, sidecar)
+            self.screen.say(f"requests go to  {self._listen}/v1/chat/completions (model sim)")
+            self.screen.say(f"metrics are at  {self._admin}/metrics, the engine's own at {self._engine}/metrics")
             work: list[Coroutine[Any, Any, None]] = [self._phases(session), engine.died(), sidecar.died()]
             if self.plan.load:
                 self._load = Load(self._listen, Mix())
                 work.append(self._load.run())
             await self._first_of(work)
         return self.phases
+
+    def _engine_arguments(self) -> list[str]:
+        port = choose_port(HOST, 0)
+        self._engine = f"http://{HOST}:{port}"
+        costs = [text for name, value in ENGINE.items() for text in (f"--{name}", str(value))]
+        budget = ["--max-num-batched-tokens", str(self.plan.budget)]
+        return ["engine", "--host", HOST, "--port", str(port), *budget, *costs]
+
+    def _sidecar_arguments(self) -> list[str]:
+        listen, admin = choose_port(HOST, LISTEN), choose_port(HOST, ADMIN)
+        for chosen, usual in ((listen, LISTEN), (admin, ADMIN)):
+            if chosen != usual:
+                self.screen.say(f"port {usual} is taken, using {chosen}")
+        self._listen, self._admin = f"http://{HOST}:{listen}", f"http://{HOST}:{admin}"
+        return ["run", "--upstream", self._engine, "--listen", f"{HOST}:{listen}", "--admin", f"{HOST}:{admin}"]
 
     async def _first_of(self, work: list[Coroutine[Any, Any, None]]) -> None:
         """Run them until the first ends, or the demo is stopped; ChildError when one of them failed."""
@@ -116,35 +138,6 @@ class Demo:
             if isinstance(error, (aiohttp.ClientError, OSError, ValueError)):
                 raise ChildError(f"no sensible answer from a child: {error}") from error
             raise error
-
-    @asynccontextmanager
-    async def _start_engine(self) -> AsyncIterator[Child]:
-        costs = [text for name, value in ENGINE.items() for text in (f"--{name}", str(value))]
-        budget = ["--max-num-batched-tokens", str(self.plan.budget)]
-        arguments = ["engine", "--host", HOST, "--port", "0", *budget, *costs]
-        child = await start("engine", arguments, "stallwatch engine: listening on ")
-        try:
-            self._engine = (await child.ready(START)).split(",")[0]
-            yield child
-        finally:
-            await child.stop()
-
-    @asynccontextmanager
-    async def _start_sidecar(self, session: aiohttp.ClientSession) -> AsyncIterator[Child]:
-        listen, admin = choose_port(HOST, LISTEN), choose_port(HOST, ADMIN)
-        for chosen, usual in ((listen, LISTEN), (admin, ADMIN)):
-            if chosen != usual:
-                self.screen.say(f"port {usual} is taken, using {chosen}")
-        self._listen, self._admin = f"http://{HOST}:{listen}", f"http://{HOST}:{admin}"
-        where = ["--upstream", self._engine, "--listen", f"{HOST}:{listen}", "--admin", f"{HOST}:{admin}"]
-        child = await start("sidecar", ["run", *where], "stallwatch: listening on ")
-        try:
-            await self._until_ready(session, child)
-            self.screen.say(f"requests go to  {self._listen}/v1/chat/completions (model sim)")
-            self.screen.say(f"metrics are at  {self._admin}/metrics, the engine's own at {self._engine}/metrics")
-            yield child
-        finally:
-            await child.stop()
 
     async def _until_ready(self, session: aiohttp.ClientSession, child: Child) -> None:
         """Ask the sidecar until it says it is ready. ChildError when it ends or takes too long."""
@@ -203,3 +196,13 @@ class Demo:
 
 async def _wait(event: asyncio.Event) -> None:
     await event.wait()
+
+
+@asynccontextmanager
+async def _running(name: str, arguments: list[str]) -> AsyncIterator[Child]:
+    """A child process that is stopped at the end."""
+    child = await start(name, arguments, READY[name])
+    try:
+        yield child
+    finally:
+        await child.stop()

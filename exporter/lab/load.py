@@ -6,6 +6,7 @@ Durations are int ns of the monotonic clock, stamped when a read returns.
 """
 
 import asyncio
+import math
 import random
 import time
 from collections import deque
@@ -61,7 +62,7 @@ def nearest_rank(samples: Iterable[int], share: float) -> int | None:
     ordered = sorted(samples)
     if not ordered:
         return None
-    return ordered[max(0, -int(-share * len(ordered) // 1) - 1)]
+    return ordered[max(0, math.ceil(share * len(ordered) - 1e-9) - 1)]  # 0.07 * 100 is a little above 7
 
 
 class _Delta(msgspec.Struct):

@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+from exporter.cli.simulate import as_json, as_table
+from exporter.lab.simulate import Outcome
 from tests.cli.command import run
 
 TABLE = """\
@@ -79,3 +81,9 @@ def test_usage_errors_are_one_line(capsys: pytest.CaptureFixture[str], options: 
     assert (ended.status, ended.out) == (2, "")
     assert ended.err.startswith(f"stallwatch simulate: {message}")
     assert ended.err.count("\n") == 1
+
+
+def test_no_gap_is_a_dash_and_null() -> None:
+    outcomes = [Outcome(chunk=64, rounds=1, max_gap=None, prefill_done=1_000_001)]
+    assert as_table(outcomes).splitlines()[1].split() == ["64", "1", "-", "1.000001"]
+    assert json.loads(as_json(outcomes))[0]["max_gap_ms"] is None
