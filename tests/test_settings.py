@@ -1,4 +1,4 @@
-"""The configuration: each bad example is a file in tests/settings, and its error is one line that says what to write."""
+"""The configuration: each bad example is a file in tests/settings, and its error one line that says what to write."""
 
 from pathlib import Path
 
@@ -102,7 +102,7 @@ def test_settings_are_frozen() -> None:
 
 
 def test_a_missing_file_is_said() -> None:
-    with pytest.raises(SettingsError, match="missing.yaml: can't be read"):
+    with pytest.raises(SettingsError, match=r"missing\.yaml: can't be read"):
         load(Path("missing.yaml"), {}, {})
 
 

@@ -1,5 +1,6 @@
 """A tap that writes down what the relay tells it, and the fixture that runs a relay before an engine."""
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -86,6 +87,25 @@ class RunningRelay:
     figures: RelayFigures
     taps: list[Recording]
     port: int
+
+    async def ended(self, count: int) -> None:
+        """Wait until `count` exchanges have ended."""
+        await eventually(lambda: sum(tap.ending is not None for tap in self.taps) >= count)
+
+    async def held(self) -> None:
+        """Wait until the engine of the first exchange was held."""
+        await eventually(lambda: self.taps and self.taps[0].holds)
+
+    async def none_open(self) -> None:
+        """Wait until no connection is open."""
+        await eventually(lambda: not (self.figures.engine_connections or self.figures.client_connections))
+
+
+async def eventually(true: Callable[[], object]) -> None:
+    """Wait until `true()`: for what the relay does inside and tells nobody."""
+    async with asyncio.timeout(30):
+        while not true():  # noqa: ASYNC110 - nothing sets an event at the changes of a counter
+            await asyncio.sleep(0.002)
 
 
 StartRelay = Callable[..., Awaitable[RunningRelay]]

@@ -1,5 +1,7 @@
 """Where a message ends: every framing, whole, byte by byte and cut at random, with bytes behind the end."""
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,7 +23,7 @@ def walk(extent: Extent, reads: list[bytes]) -> tuple[bytes, int]:
 
 def cuts(data: bytes, at: list[int]) -> list[bytes]:
     edges = [0, *sorted(at), len(data)]
-    return [data[a:b] for a, b in zip(edges, edges[1:], strict=False) if a < b]
+    return [data[a:b] for a, b in pairwise(edges) if a < b]
 
 
 @given(st.lists(st.binary(min_size=1, max_size=40), max_size=6), st.data())

@@ -6,14 +6,12 @@ import json
 import pytest
 
 from exporter.core.ending import Ending
-from exporter.core.relay_figures import RelayFigures
 from tests.bodies import SSE_HEAD, C, answer, chat, request, sse
 from tests.fake_engine import Exchange, close, peer_ends, reset, send, wait_for
 from tests.fixtures_wire import StartEngine
 from tests.http_bytes import LAST_CHUNK, chunk, head
 from tests.raw_client import RawClient
 from tests.relay.recording import StartRelay
-from tests.relay.test_relay import until
 
 MS = 1_000_000
 
@@ -29,18 +27,11 @@ async def test_C19_engine_sees_each_client_leave_in_mid_stream(
     for number, client in enumerate(clients):
         await client.until_seen(chunk(C("2")))
         client.reset() if number % 2 else client.close()
-    await until(relay, 100)
+    await relay.ended(100)
     assert {tap.ending for tap in relay.taps} == {Ending.CLIENT_LEFT}
     for connection in engine.connections:
         await connection.wire.until_ended()
-    await none_open(relay.figures)
-
-
-async def none_open(figures: RelayFigures) -> None:
-    """Wait until no connection is open."""
-    async with asyncio.timeout(30):
-        while figures.engine_connections or figures.client_connections:
-            await asyncio.sleep(0.002)
+    await relay.none_open()
 
 
 @pytest.mark.parametrize("first", [b"", SSE_HEAD], ids=["before the head", "after the head"])
@@ -56,7 +47,7 @@ async def test_C20_engine_sees_a_client_leave_before_the_first_byte(
         await client.until_seen(first)
     client.close()
     await exchange.wire.until_ended()
-    await until(relay, 1)
+    await relay.ended(1)
     assert relay.taps[0].ending is Ending.CLIENT_LEFT
 
 
@@ -69,9 +60,9 @@ async def test_a_client_leaves_while_the_connection_is_being_made(
         client = await RawClient.connect(relay.port)
         await client.send(chat())
         client.reset()
-    await until(relay, 20)
+    await relay.ended(20)
     assert {tap.ending for tap in relay.taps} == {Ending.CLIENT_LEFT}
-    await none_open(relay.figures)
+    await relay.none_open()
 
 
 @pytest.mark.parametrize("end", [close, reset])
@@ -223,10 +214,7 @@ async def test_C27_a_slow_reader_holds_the_engine_back_and_loses_nothing(
     relay = await start_relay(engine.port)
     async with await RawClient.connect(relay.port, receive_buffer=4096, paused=True) as client:
         await client.send(chat())
-        await (await engine.exchange(0)).wire.until(lambda: True)
-        async with asyncio.timeout(30):
-            while not (relay.taps and relay.taps[0].holds):
-                await asyncio.sleep(0.005)
+        await relay.held()
         (downstream,) = relay.relay._context.clients
         assert downstream.unsent_bytes < 2_000_000
         client.resume()
@@ -248,9 +236,7 @@ async def test_a_connection_that_was_held_is_reused_reading(start_engine: StartE
     relay = await start_relay(engine.port, stream_buffer=1)
     async with await RawClient.connect(relay.port, receive_buffer=4096, paused=True) as client:
         await client.send(request())
-        async with asyncio.timeout(30):
-            while not (relay.taps and relay.taps[0].holds):
-                await asyncio.sleep(0.005)
+        await relay.held()
         client.resume()
         assert bytes((await client.response()).raw) == big
         await client.send(request())

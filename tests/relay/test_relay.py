@@ -12,16 +12,9 @@ from tests.fake_engine import Exchange, peer_ends, send, wait_for
 from tests.fixtures_wire import StartEngine
 from tests.http_bytes import LAST_CHUNK, chunk, head
 from tests.raw_client import RawClient
-from tests.relay.recording import RunningRelay, StartRelay
+from tests.relay.recording import StartRelay
 
 MS = 1_000_000
-
-
-async def until(what: RunningRelay, count: int) -> None:
-    """Wait until `count` exchanges have ended."""
-    async with asyncio.timeout(30):
-        while sum(tap.ending is not None for tap in what.taps) < count:
-            await asyncio.sleep(0.002)
 
 
 async def test_a_stream_goes_through_untouched(start_engine: StartEngine, start_relay: StartRelay) -> None:
@@ -140,7 +133,7 @@ async def test_a_client_leaves_during_an_upload_that_is_held_up(
     await asyncio.sleep(0.2)
     sending.cancel()
     client.reset()  # a FIN would wait behind the bytes that nobody reads
-    await until(relay, 1)
+    await relay.ended(1)
     assert relay.taps[0].ending is Ending.CLIENT_LEFT
     exchange.wire.resume()
     await exchange.wire.until_ended()
@@ -301,7 +294,7 @@ async def test_upgrade_becomes_a_tunnel(start_engine: StartEngine, start_relay: 
         await client.until_seen(b"early")
         await client.send(b"ping")
         await client.until_seen(b"pong")
-    await until(relay, 1)
+    await relay.ended(1)
     assert relay.taps[0].status == 101
     assert relay.taps[0].ending is Ending.COMPLETE
 
