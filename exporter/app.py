@@ -42,9 +42,11 @@ class Sidecar:
             settings.preserve_host,
         )
         self._tick_timer: asyncio.TimerHandle | None = None
+        self.listen = settings.listen  # with the bound port, once started
+        self.admin = settings.admin
 
-    async def start(self) -> str:
-        """Listen on both ports; return one line that says where. BindError when a port can't be had."""
+    async def start(self) -> None:
+        """Listen on both ports. BindError when a port can't be had."""
         settings = self._settings
         admin = make_app(lambda: self.board.families(now()), lambda: self._relay.ready, self._token, _about(settings))
         try:
@@ -56,10 +58,12 @@ class Sidecar:
         except OSError as error:
             await self._runner.cleanup()
             raise BindError(f"listen: can't listen on {url(settings.listen)}: {error.strerror or error}") from error
+        self.listen = Place(bound.host, bound.port, bound.path)
+        self.admin = Place(settings.admin.host, self._runner.addresses[0][1])
         self._tick()
-        listening = url(Place(bound.host, bound.port, bound.path))
-        admin_at = url(Place(settings.admin.host, self._runner.addresses[0][1]))
-        return f"listening on {listening}, admin on {admin_at}, upstream {url(settings.upstream)}"
+
+    def __str__(self) -> str:
+        return f"listening on {url(self.listen)}, admin on {url(self.admin)}, upstream {url(self._settings.upstream)}"
 
     def _tick(self) -> None:
         end = now() + _SLICE
@@ -80,7 +84,8 @@ async def run(settings: Settings) -> int:
     """Run the sidecar until SIGTERM or SIGINT; return the exit code. A second signal ends it at once."""
     loop = asyncio.get_running_loop()
     sidecar = Sidecar(settings)
-    log.info("%s", await sidecar.start())
+    await sidecar.start()
+    log.info("%s", sidecar)
     asked = asyncio.Event()
     again = asyncio.Event()
 
