@@ -119,9 +119,8 @@ class Tap:
         answered = 200 <= status < 300
         if self._received is None:
             self._receive(now, complete=False)
-        lines = speaks_lines(self._path)
         bodiless = not answered or status in (204, 205)
-        form = Form.UNREAD if bodiless else media.form(headers, self.stream_expected, lines)
+        form = Form.UNREAD if bodiless else media.form(headers, self.stream_expected, speaks_lines(self._path))
         streamed = form in media.STREAMS
         if self._late and streamed:
             self._become_inference()
