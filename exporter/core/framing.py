@@ -55,8 +55,8 @@ class EventStream:
         if (
             self._idle
             and data.startswith(b"data: ")
-            and data.endswith(b"\n\n")
             and data.find(b"\n") == len(data) - 2 <= self._limit
+            and data[-1] == 10
             and b"\r" not in data
         ):
             return [Frame(data[6:-2])]

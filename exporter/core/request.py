@@ -114,39 +114,43 @@ def _prompts(raw: bytes) -> int:
     return len(_decode_list(raw))
 
 
-# Strings, with the colon that makes one a key; brackets; literals; runs of all that matters to nobody.
-_TOKEN = re.compile(rb'"([^"\\]*(?:\\.[^"\\]*)*)"(\s*:)?|([{\[])|([}\]])|(true|false|null)|[\s,0-9.eE+-]+', re.DOTALL)
-_NUMBER = re.compile(rb"\s*([0-9]{1,9})\s*[,}]")
+# One token is a run of what matters to nobody (scalars, other keys, empty brackets), a wanted key with its scalar, or a
+# bracket. Everything is possessive: no input makes it go back. A window of 64 KiB then takes some ms at the worst.
+_STRING = rb'[^"\\]*+(?:\\.[^"\\]*+)*+"'
+_KEY = rb'(model|stream|n)"\s*+:'
+_TOKEN = re.compile(
+    rb'(?:[\s,:0-9.eE+-]++|true|false|null|\{\s*+\}|\[\s*+\]|"(?!' + _KEY + rb")" + _STRING + rb")++"
+    rb'|"' + _KEY + rb'\s*+(?:"(' + _STRING + rb")|(true|false|null)|([0-9]{1,9}+)(?=\s*+[,}]))?+"
+    rb"|([{\[])|([}\]])",
+    re.DOTALL,
+)
+_TOKENS_LIMIT = 20_000  # a window of brackets only is no request
 _LITERALS: dict[bytes, bool | None] = {b"true": True, b"false": False, b"null": None}
-_KEYS = frozenset((b"model", b"stream", b"n"))
-_STARTS_IN_STRING = re.compile(rb'[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
-_STARTS_IN_WORD = re.compile(rb"[a-z0-9.eE+-]*:?")
+_STARTS_IN_STRING = re.compile(_STRING, re.DOTALL)
+_STARTS_IN_WORD = re.compile(rb"[a-z0-9.eE+-]*+:?")
 
 
 def _tokens(text: bytes, start: int) -> tuple[list[tuple[int, bytes, Any]], int, bool]:
     """Walk JSON from `start`: ((depth, key, value) of wanted keys, the depth at its end, whether all of it is JSON)."""
     found: list[tuple[int, bytes, Any]] = []
-    depth, key, at = 0, b"", start
-    while at < len(text):
+    depth, at = 0, start
+    for _ in range(_TOKENS_LIMIT):
         token = _TOKEN.match(text, at)
         if token is None:
-            return found, depth, False
+            break
         at = token.end()
-        string, colon, opens, closes, literal = token.groups()
-        if colon is not None:
-            key = string if string in _KEYS else b""
-            number = _NUMBER.match(text, at)
-            if key and number:
-                found.append((depth, key, int(number[1])))
+        if token.lastindex is None:
             continue
-        if key and string is not None:
-            found.append((depth, key, _text(string)))
-        elif key and literal is not None:
+        _, key, string, literal, number, opens, _ = token.groups()
+        if key is None:
+            depth += 1 if opens is not None else -1
+        elif string is not None:
+            found.append((depth, key, _text(string[:-1])))
+        elif literal is not None:
             found.append((depth, key, _LITERALS[literal]))
-        if string is not None or literal is not None or opens is not None:
-            key = b""
-        depth += (opens is not None) - (closes is not None)
-    return found, depth, True
+        elif number is not None:
+            found.append((depth, key, int(number)))
+    return found, depth, at == len(text)
 
 
 def _text(string: bytes) -> str | None:

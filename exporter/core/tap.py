@@ -119,9 +119,9 @@ class Tap:
         answered = 200 <= status < 300
         if self._received is None:
             self._receive(now, complete=False)
-        lines = speaks_lines(self._path)
-        form = media.form(headers, self.stream_expected, lines) if answered else Form.UNREAD
-        streamed = answered and form in media.STREAMS
+        bodiless = not answered or status in (204, 205)
+        form = Form.UNREAD if bodiless else media.form(headers, self.stream_expected, speaks_lines(self._path))
+        streamed = form in media.STREAMS
         if self._late and streamed:
             self._become_inference()
         self.stream_expected = self._inference and streamed
@@ -130,7 +130,7 @@ class Tap:
             return
         self._board.headers.observe(now - (self._received or 0))
         self._fix_labels(answered)
-        if answered:
+        if not bodiless:
             self._begin_body(form, streamed, media.encoded(headers))
 
     def feed(self, data: bytes, now: int) -> None:

@@ -153,15 +153,24 @@ class Timeline:
 
     def open_gap(self, now: int) -> int:
         """Give the longest silence under way in ns, held time taken out; 0 when no choice is open."""
-        held = self._hold.until(now)
-        return max((now - choice.last - held + choice.held_last for choice in self._silent()), default=0)
+        held = self._hold.until(now) if self._hold.any else 0
+        longest = 0
+        for choice in self._choices.values():
+            gap = now - choice.last - held + choice.held_last
+            if gap > longest and choice.open and choice.failed is None:
+                longest = gap
+        return longest
 
     def due(self) -> int | None:
         """Give the instant after which a stall is certain, None when none is to be counted or reading is held."""
         if self.stalled or self.closed or self._hold.now:
             return None
-        limit = self._limit + self._hold.until(0)
-        return min((choice.last + limit - choice.held_last for choice in self._silent()), default=None)
+        earliest: int | None = None
+        for choice in self._choices.values():
+            since = choice.last - choice.held_last
+            if choice.open and choice.failed is None and (earliest is None or since < earliest):
+                earliest = since
+        return None if earliest is None else earliest + self._limit + self._hold.until(0)
 
     def stall_is_certain(self) -> None:
         """Count this request as stalled, once; the stall itself is counted when it closes."""

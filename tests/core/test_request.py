@@ -108,6 +108,7 @@ def test_inner_keys_and_odd_values_are_not_taken() -> None:
 def test_a_large_body_that_is_no_json() -> None:
     assert read(b"\x00" * 300_000, limit=1000) == UNKNOWN
     assert read(b'"' * 300_000, limit=1000) == UNKNOWN
+    assert read(b'{"a":' + b"[" * 300_000 + b"}", limit=1000) == UNKNOWN
 
 
 def test_readings_of_the_tail_that_disagree_tell_nothing() -> None:

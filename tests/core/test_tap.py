@@ -186,6 +186,14 @@ def test_c17_a_json_answer_to_an_expected_stream_is_no_stream() -> None:
     assert outcomes(on) == {"ok": 1}
 
 
+def test_an_answer_without_a_body_is_no_stream() -> None:
+    on = board()
+    stream(on, [], 1, head=204, headers=[])
+    stream(on, [], 1, head=204, headers=[(b"content-encoding", b"gzip")])
+    assert outcomes(on) == {"ok": 2}
+    assert total(on, "unparsed_events_total") == 0
+
+
 def test_a_whole_answer_without_usage() -> None:
     on = board()
     stream(on, [(1, b'{"choices":[{"message":{"content":"a"}}]}')], 1, headers=JSON)
