@@ -1,9 +1,10 @@
-"""Which processor each part runs on, and how much processor time a process has used (Linux)."""
+"""Which processor each part runs on, and how much processor time a process has used and waited for (Linux)."""
 
 import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import NamedTuple
 
 
@@ -56,3 +57,12 @@ def used(pid: int) -> int:
     exact run time, where /proc/PID/stat counts in steps of 10 ms. OSError when there is no such process.
     """
     return time.clock_gettime_ns((~pid << 3) | 2)
+
+
+def waited(pid: int) -> int:
+    """Return how long a process's first thread could have run but others had its processor, so far, in ns.
+
+    Second field of /proc/PID/schedstat (kernel: Documentation/scheduler/sched-stats). OSError when there is no such
+    process.
+    """
+    return int(Path(f"/proc/{pid}/schedstat").read_text().split()[1])

@@ -27,7 +27,8 @@ class Figure(NamedTuple):
 class Row(NamedTuple):
     """One proxy's line: µs and ratios; None where there is no such figure. `faults` make the line invalid.
 
-    `load_busy` is the share of one processor that engine and client used together.
+    `waited` is the share of time that other processes kept the proxy from running; `load_busy` is the share of one
+    processor that engine and client used together.
     """
 
     proxy: str
@@ -35,6 +36,7 @@ class Row(NamedTuple):
     chunks_per_second: Figure | None
     cpu: Figure | None
     cpu_ratio: Figure | None
+    waited: Figure | None
     load_busy: Figure | None
     latency_p50: Figure | None
     latency_p99: Figure | None
@@ -58,6 +60,14 @@ def _cpu(proxy: str) -> Measure:
     def measure(done: Round) -> float | None:
         run = done[proxy]
         return run.cpu / run.chunks / 1e3 if run.cpu is not None and run.chunks else None
+
+    return measure
+
+
+def _waited(proxy: str) -> Measure:
+    def measure(done: Round) -> float | None:
+        run = done[proxy]
+        return run.waited / run.seconds / 1e9 if run.waited is not None and run.seconds else None
 
     return measure
 
@@ -109,6 +119,7 @@ def _row(proxy: str, rounds: Sequence[Round]) -> Row:
         ),
         cpu=figure(_cpu(proxy)),
         cpu_ratio=figure(_ratio(proxy, _cpu)),
+        waited=figure(_waited(proxy)),
         load_busy=figure(
             lambda done: done[proxy].load_cpu / done[proxy].seconds / 1e9 if done[proxy].seconds else None
         ),
@@ -163,6 +174,10 @@ def table(lines: Sequence[Row]) -> str:
             drawn.append(f"direct latency µs: p50 {_text(row.latency_p50, 0)}, p99 {_text(row.latency_p99, 0)}")
             busy = [each.load_busy.median for each in lines if each.load_busy]
             drawn.append(f"engine and client together used at most {max(busy, default=0):.0%} of a processor")
+            kept = [each.waited.most for each in lines if each.waited]
+            drawn.append(
+                f"other processes kept a proxy from running for at most {max(kept, default=0):.1%} of the time"
+            )
         drawn += [f"{row.proxy} is invalid: {fault}" for fault in row.faults[:3]]
         if len(row.faults) > 3:
             drawn.append(f"{row.proxy} is invalid: and {len(row.faults) - 3} faults more")

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from benchmarks.processor import Places, used
+from benchmarks.processor import Places, used, waited
 from benchmarks.proxies import Running, process, running
 from benchmarks.wire import EVENT_BYTES
 
@@ -43,7 +43,9 @@ class Shape(NamedTuple):
 
 @dataclass(frozen=True)
 class Run:
-    """What one run showed. Times are ns; `cpu` is None where there is no proxy, the latencies when nothing arrived.
+    """What one run showed. Times are ns.
+
+    `cpu` and `waited` are None where there is no proxy, the latencies when nothing arrived.
 
     `load_cpu` is the processor time of engine and client together: near the measured time, they are what is measured.
     """
@@ -52,6 +54,7 @@ class Run:
     chunks: int
     seconds: float
     cpu: int | None
+    waited: int | None
     load_cpu: int
     p50: int | None
     p99: int | None
@@ -59,11 +62,12 @@ class Run:
 
 
 class _Interval(NamedTuple):
-    """The measured interval, and the processor time used in it: by the proxy, by engine and client together; all ns."""
+    """The measured interval, and the processor time in it: of the proxy, of engine and client together; all ns."""
 
     begin: int
     end: int
     cpu: int | None
+    waited: int | None
     load_cpu: int
 
 
@@ -115,7 +119,7 @@ class Bench:
         with process(command, self._places.client, self._folder / "client.log") as client:
             assert client.stdout is not None
             line = client.stdout.readline()
-            interval = _Interval(0, 0, None, 0)
+            interval = _Interval(0, 0, None, None, 0)
             if line == "live\n":
                 try:
                     interval = self._watch(pid, client.pid)
@@ -129,16 +133,19 @@ class Bench:
 
     def _watch(self, pid: int | None, client: int) -> _Interval:
         time.sleep(WARM_SECONDS)
-        cpu, load = (used(pid) if pid else 0), used(client) + used(self._engine.pid)
+        cpu, wait = (used(pid), waited(pid)) if pid else (0, 0)
+        load = used(client) + used(self._engine.pid)
         begin = time.monotonic_ns()
         time.sleep(self._shape.seconds)
         end = time.monotonic_ns()
         load = used(client) + used(self._engine.pid) - load
-        return _Interval(begin, end, used(pid) - cpu if pid else None, load)
+        if pid is None:
+            return _Interval(begin, end, None, None, load)
+        return _Interval(begin, end, used(pid) - cpu, waited(pid) - wait, load)
 
 
 def _failed(proxy: str, fault: str) -> Run:
-    return Run(proxy, 0, 0.0, None, 0, None, None, (fault,))
+    return Run(proxy, 0, 0.0, None, None, 0, None, None, (fault,))
 
 
 def _judged(proxy: str, shape: Shape, interval: _Interval, told: dict[str, list[int]], stamps: Path) -> Run:
@@ -157,4 +164,4 @@ def _judged(proxy: str, shape: Shape, interval: _Interval, told: dict[str, list[
     if not faults and abs(len(ages) - wanted) > RATE_TOLERANCE * wanted:
         faults.append(f"{len(ages)} chunks arrived in the measured interval, {wanted:.0f} were due")
     p50, p99 = nearest_rank(ages, 0.50), nearest_rank(ages, 0.99)
-    return Run(proxy, len(ages), seconds, interval.cpu, interval.load_cpu, p50, p99, tuple(faults))
+    return Run(proxy, len(ages), seconds, interval.cpu, interval.waited, interval.load_cpu, p50, p99, tuple(faults))

@@ -131,8 +131,14 @@ RELAY_CONNECTIONS = Metric("relay_connections", "gauge", ("side",), "Open connec
 RELAY_REFUSED = Metric("relay_refused_total", "counter", ("reason",), "Requests refused before anything was forwarded.")
 ACCEPT_ERRORS = Metric("accept_errors_total", "counter", ("reason",), "Connections that could not be taken.")
 EVENT_LOOP_LAG = Metric("event_loop_lag_seconds", "histogram", (), "How late a 20 ms timer of the sidecar fired.", True)
-TAP_FAULTS = Metric("tap_faults_total", "counter", (), "Faults of the core; measuring stopped for that request.")
+TAP_FAULTS = Metric(
+    "tap_faults_total", "counter", ("reason",), "Faults of the core by the call they came in; measuring then stopped."
+)
 UNPARSED_EVENTS = Metric("unparsed_events_total", "counter", ("reason",), "What could not be read, by reason.")
-INVALID_SAMPLES = Metric("invalid_samples_total", "counter", (), "Token counts ignored as negative or absurd.")
-LABEL_VALUES_CAPPED = Metric("label_values_capped_total", "counter", (), "Requests whose model became `other` by cap.")
+INVALID_SAMPLES = Metric(
+    "invalid_samples_total", "counter", ("reason",), "Token counts ignored: negative, fractional, absurd, no number."
+)
+LABEL_VALUES_CAPPED = Metric(
+    "label_values_capped_total", "counter", ("label",), "Requests whose label value became `other` by the cap."
+)
 BUILD_INFO = Metric("build_info", "gauge", ("version", "python"), "Version of stallwatch and Python; always 1.")

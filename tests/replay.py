@@ -13,6 +13,8 @@ from dataclasses import dataclass
 
 from tests.capture import Capture, load
 from tests.fake_engine import Exchange, FakeEngine, Script
+from tests.http_bytes import parse
+from tests.raw_client import RawClient
 
 CAPTURE_HEADER = b"x-capture"
 
@@ -29,6 +31,26 @@ class LockStep:
     """Write the next piece when `taken(capture, written)` returns; `written` is the answer's bytes written so far."""
 
     taken: Callable[[Capture, int], Awaitable[None]]
+
+
+def followed_by(client: Callable[[], RawClient]) -> LockStep:
+    """A pace that waits after each piece until the client has as much after the head as was written after it.
+
+    Heads are left out because a proxy may shorten them. `client` is asked late: it dials after the engine is up.
+    """
+
+    async def taken(capture: Capture, written: int) -> None:
+        body = written - len(parse(capture.raw, response=True)[-1].head)
+        wire = client()
+
+        def there() -> bool:
+            _, blank, rest = wire.received.partition(b"\r\n\r\n")
+            return bool(blank) and len(rest) >= body
+
+        if body >= 0:  # part of a head shows nowhere
+            await wire.until(there)
+
+    return LockStep(taken)
 
 
 class ReplayEngine(FakeEngine):

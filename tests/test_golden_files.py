@@ -94,7 +94,7 @@ def test_longest_silences_read_by_eye() -> None:
 def test_silence_before_an_error_counts_in_full_where_no_marker_follows() -> None:
     error = b'data: {"error":{"message":"gone","code":500}}\n\n'
     bare = made((5, TOKEN), (9, TOKEN), (60, error), (61, b""))
-    assert (bare["outcome"], bare["max_gap_ns"]) == ("truncated", 51)
+    assert (bare["outcome"], bare["max_gap_ns"]) == ("stream_error", 51)
     marked = made((5, TOKEN), (9, TOKEN), (60, error + b"data: [DONE]\n\n"), (61, b""))
     assert (marked["outcome"], marked["max_gap_ns"]) == ("stream_error", 4)
 

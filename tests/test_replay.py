@@ -1,5 +1,6 @@
 """The replay engine serves captures whole, with their read boundaries, times and ends."""
 
+import asyncio
 import hashlib
 from itertools import pairwise
 
@@ -8,7 +9,7 @@ import pytest
 from tests.capture import Capture, keys, load
 from tests.fixtures_wire import StartReplay
 from tests.raw_client import RawClient
-from tests.replay import LockStep, Timed
+from tests.replay import LockStep, Timed, followed_by
 
 
 def test_captures_are_whole() -> None:
@@ -32,11 +33,7 @@ def test_captures_are_whole() -> None:
 async def test_lock_step_keeps_the_read_boundaries(start_replay: StartReplay, key: str) -> None:
     capture = load(key)
     client: RawClient
-
-    async def taken(_: Capture, written: int) -> None:
-        await client.until_bytes(written)
-
-    engine = await start_replay(capture, pace=LockStep(taken))
+    engine = await start_replay(capture, pace=followed_by(lambda: client))
     client = await RawClient.connect(engine.port)
     async with client:
         await client.send(capture.request)
@@ -53,6 +50,27 @@ async def test_lock_step_keeps_the_read_boundaries(start_replay: StartReplay, ke
     await exchange.finished.wait()
     assert bytes(exchange.request.raw) == capture.request
     assert [write.data for write in exchange.writes] == [piece.data for piece in capture.pieces]
+
+
+async def test_lock_step_waits_for_the_test(start_replay: StartReplay) -> None:
+    capture = load("vllm/chat-stream-usage")
+    turns: asyncio.Queue[int] = asyncio.Queue()
+    go = asyncio.Event()
+
+    async def taken(_: Capture, written: int) -> None:
+        turns.put_nowait(written)
+        await go.wait()
+
+    engine = await start_replay(capture, pace=LockStep(taken))
+    async with await RawClient.connect(engine.port) as client:
+        await client.send(capture.request)
+        assert await turns.get() == len(capture.pieces[0].data)
+        await client.until_bytes(len(capture.pieces[0].data))
+        exchange = await engine.exchange(0)
+        assert len(exchange.writes) == 1
+        go.set()
+        await client.response()
+    assert len(exchange.writes) == len(capture.pieces)
 
 
 async def test_pieces_come_no_sooner_than_captured(start_replay: StartReplay) -> None:

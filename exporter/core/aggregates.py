@@ -29,6 +29,10 @@ from exporter.names import (
 
 # Why something could not be read: the closed label set of `unparsed_events_total`.
 UNPARSED = ("json", "shape", "oversize", "encoding", "request", "choices")
+# Why a token count was left out.
+INVALID = ("negative", "fractional", "absurd", "type")
+# In which call of the relay a fault of ours came up.
+FAULTS = ("request", "upload", "received", "connected", "head", "feed", "hold", "release", "blocked", "close")
 
 
 class Board:
@@ -47,8 +51,8 @@ class Board:
         self.figures: dict[tuple[str, str], ClassFigures] = {}
         self.client_blocked = {slo_class.name: 0 for slo_class in config.classes}  # ns
         self.unparsed = dict.fromkeys(UNPARSED, 0)
-        self.tap_faults = 0
-        self.invalid_samples = 0
+        self.tap_faults = dict.fromkeys(FAULTS, 0)
+        self.invalid_samples = dict.fromkeys(INVALID, 0)
         self.label_values_capped = 0
         self._edges = edges(config.classes)
         self.receive = Histogram(self._edges[REQUEST_RECEIVE])

@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 class Body:
     """The reader of one body. `timeline` is None for a whole document, which has no token stamps."""
 
-    __slots__ = ("_board", "_error", "_fed_at", "_folded", "_framing", "_read", "_timeline", "has_output", "tally")
+    __slots__ = ("_board", "_error", "_fed_at", "_folded", "_framing", "_output", "_read", "_timeline", "tally")
 
     def __init__(self, dialect: Dialect, limit: int, timeline: Timeline | None, board: Board) -> None:
         """Begin; at most `limit` bytes of one event are kept."""
         self.tally = Tally()
-        self.has_output = False
+        self._output = False  # an event other than the plainest brought a token
         self._framing = dialect.framing(limit)
         self._read = dialect.read
         self._timeline = timeline
@@ -51,6 +51,11 @@ class Body:
         self._count_oversized()
         self._board.unparsed["choices"] += self._timeline is not None and self._timeline.folded
 
+    @property
+    def has_output(self) -> bool:
+        """Whether it brought the client any token."""
+        return self._output or (self._timeline is not None and self._timeline.events > 0)
+
     def evidence(self) -> Evidence:
         """Say what the body showed."""
         timeline = self._timeline
@@ -65,17 +70,19 @@ class Body:
         timeline = self._timeline
         for frame in frames:
             signal = self._read(frame)
-            if timeline is not None:
-                timeline.take(signal, now)
-            if signal.token:
-                self.has_output = True
-            if signal is not ONE_ANSWER:
+            if timeline is None:
                 self._note(signal)
-        if timeline is not None:
+            else:
+                timeline.take(signal, now)
+                if signal is not ONE_ANSWER:  # the plainest says no more than that
+                    self._note(signal)
+        if timeline is not None and timeline.recounted:
             timeline.flush(now)
 
     def _note(self, signal: Signal) -> None:
         """Note what few events carry: counts, errors, failed finishes, and what could not be read."""
+        if signal.token:
+            self._output = True
         if signal.usage is not None:
             self.tally.take(signal.usage, whole=self._timeline is None)
         if self._error is None:
@@ -85,4 +92,5 @@ class Body:
                 self._error = "stream_error"
         if signal.unparsed is not None:
             self._board.unparsed[signal.unparsed] += 1
-        self._board.invalid_samples += signal.invalid
+        for reason in signal.invalid:
+            self._board.invalid_samples[reason] += 1

@@ -9,7 +9,7 @@ class Choice:
 
     __slots__ = (
         "counted",
-        "failed_at",
+        "failed",
         "finished",
         "first",
         "held_first",
@@ -31,7 +31,7 @@ class Choice:
         self.held_last = 0
         self.open = False  # has a token, and neither finish nor end marker since
         self.finished = False  # a finish reason was read
-        self.failed_at: int | None = None  # when an error ended the silence after `last`
+        self.failed: int | None = None  # an error ended the silence after `last`: its length, 0 if it held held time
         self.ids = 0
         self.ids_missing = False  # a token-bearing event came without ids: their sum is no count
         self.usage: int | None = None

@@ -58,7 +58,8 @@ class Deadlines:
             else:
                 heappop(heap)
                 timeline.watched = False
-                self._closed -= timeline.closed
+                if timeline.closed and self._closed:
+                    self._closed -= 1
                 if due is not None:
                     timeline.stall_is_certain()
             done += 1

@@ -111,10 +111,10 @@ def _relay(board: Board) -> Iterator[Family]:
 
 
 def _faults(board: Board) -> Iterator[Family]:
-    yield _single(names.TAP_FAULTS, board.tap_faults)
+    yield _by_label(names.TAP_FAULTS, board.tap_faults)
     yield _by_label(names.UNPARSED_EVENTS, board.unparsed)
-    yield _single(names.INVALID_SAMPLES, board.invalid_samples)
-    yield _single(names.LABEL_VALUES_CAPPED, board.label_values_capped)
+    yield _by_label(names.INVALID_SAMPLES, board.invalid_samples)
+    yield _by_label(names.LABEL_VALUES_CAPPED, {"model": board.label_values_capped})
     yield Family(names.BUILD_INFO, [((board.config.version, board.config.python), 1)])
 
 

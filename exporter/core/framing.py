@@ -23,7 +23,18 @@ class Frame(msgspec.Struct, frozen=True, gc=False):
 class EventStream:
     """An incremental reader of `text/event-stream`."""
 
-    __slots__ = ("_dropping", "_event", "_first", "_kept", "_limit", "_lines", "_partial", "_skip_lf", "oversized")
+    __slots__ = (
+        "_dropping",
+        "_event",
+        "_first",
+        "_idle",
+        "_kept",
+        "_limit",
+        "_lines",
+        "_partial",
+        "_skip_lf",
+        "oversized",
+    )
 
     def __init__(self, limit: int) -> None:
         """Keep at most `limit` bytes of one event."""
@@ -34,24 +45,24 @@ class EventStream:
         self._event = b""
         self._first = True  # the next complete line is the body's first: a BOM may open it
         self._skip_lf = False  # the last read ended in CR
+        self._idle = False  # between two events, nothing of any kept
         self._dropping = False  # the event under way is oversized
         self.oversized = 0
 
     def feed(self, data: bytes) -> list[Frame]:
         """Give the events that this read completes."""
-        # The usual read is one whole event of one line: no copy of lines, no state.
+        # The usual read is one whole event of one line: nothing to split, no state.
         if (
-            data.endswith(b"\n\n")
+            self._idle
             and data.startswith(b"data: ")
-            and data.find(b"\n") == len(data) - 2
-            and not (self._partial or self._lines or self._dropping or self._skip_lf)
+            and data.endswith(b"\n\n")
+            and data.find(b"\n") == len(data) - 2 <= self._limit
             and b"\r" not in data
-            and len(data) - 2 <= self._limit
-            and not self._event
         ):
-            self._first = False
             return [Frame(data[6:-2])]
-        return self._feed(data)
+        frames = self._feed(data)
+        self._idle = not (self._first or self._partial or self._lines or self._event or self._dropping or self._skip_lf)
+        return frames
 
     def finish(self, clean: bool) -> list[Frame]:
         """End of the body: an event without its blank line counts after a clean end, not after a cut (case C07)."""

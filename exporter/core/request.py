@@ -174,7 +174,7 @@ def _search_tail(text: bytes) -> dict[str, Any]:
     answers: list[dict[str, Any]] = []
     for start in starts:
         found, depth, sound = _tokens(text, start)
-        if sound:
+        if sound and text.rstrip().endswith(b"}"):
             answer = {key.decode(): value for at, key, value in found if at - depth == 1}
             if answer not in answers:
                 answers.append(answer)

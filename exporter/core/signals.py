@@ -43,7 +43,7 @@ class Signal(msgspec.Struct, frozen=True, gc=False):
     error: InBandError | None = None
     end: bool = False  # the dialect's end marker
     unparsed: str | None = None  # why the event could not be read: a reason of `unparsed_events_total`
-    invalid: int = 0  # token counts that were negative, fractional or absurd, and are left out
+    invalid: tuple[str, ...] = ()  # why token counts are left out: reasons of `invalid_samples_total`
 
 
 # By far the most common events, shared: they are frozen, and a chunk then costs no allocation.

@@ -6,6 +6,7 @@ The last reported value wins; a request-level count overrides per-choice ones, w
 from collections.abc import Sequence
 
 from exporter.core.choice import Choice
+from exporter.core.figures import ClassFigures
 from exporter.core.signals import Usage
 
 
@@ -25,6 +26,20 @@ class Tally:
             self.prompt = usage.prompt
         if usage.output is not None and (whole or not usage.per_choice):
             self.output = usage.output
+
+
+def count_tokens(figures: ClassFigures, tally: Tally, choices: Sequence[Choice], expected: bool) -> None:
+    """Count the tokens of an exchange at its end; `expected`: it ended well with output, so a count should be known."""
+    if tally.prompt is not None:
+        figures.prompt_tokens += tally.prompt
+    output = output_tokens(tally.output, choices)
+    if output is not None:
+        figures.output_tokens += output
+    elif expected:
+        figures.without_usage += 1
+    tpot = time_per_output_token(tally.output, choices)
+    if tpot is not None:
+        figures.tpot.observe(tpot)
 
 
 def output_tokens(reported: int | None, choices: Sequence[Choice]) -> int | None:

@@ -6,42 +6,25 @@ and gets an outcome, from the facts of the transport alone. `feed` is the hot pa
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Concatenate, ParamSpec
+from typing import TYPE_CHECKING
 
 from exporter.core import media
 from exporter.core.body import Body
 from exporter.core.dialects import DIALECTS
 from exporter.core.ending import Ending
+from exporter.core.guard import guarded
 from exporter.core.hold import Hold
 from exporter.core.labels import generates, path_of, route_of, speaks_lines, streams_by_default
 from exporter.core.media import Form, Headers
 from exporter.core.outcome import NO_EVIDENCE, OK, decide
 from exporter.core.request import UNKNOWN, Fields, RequestTap
-from exporter.core.tally import output_tokens, time_per_output_token
+from exporter.core.tally import count_tokens
 from exporter.core.timeline import Timeline
 from exporter.names import OTHER
 
 if TYPE_CHECKING:
     from exporter.core.aggregates import Board
     from exporter.core.figures import ClassFigures
-
-P = ParamSpec("P")
-
-
-def _guarded(method: Callable[Concatenate[Tap, P], None]) -> Callable[Concatenate[Tap, P], None]:
-    """Keep a fault of ours from the relay; after one, or after the end, the tap hears nothing any more."""
-
-    def guarded(self: Tap, /, *args: P.args, **kwargs: P.kwargs) -> None:
-        if self.off:
-            return
-        try:
-            method(self, *args, **kwargs)
-        except Exception:
-            self.fault()
-
-    guarded.__doc__ = method.__doc__
-    return guarded
 
 
 class Tap:
@@ -97,7 +80,7 @@ class Tap:
 
     # What the relay tells
 
-    @_guarded
+    @guarded
     def request(self, method: str, target: bytes, headers: Headers) -> None:
         """The request head; header names in their original case."""
         self._path = path = path_of(target)
@@ -111,25 +94,25 @@ class Tap:
         if (self._inference or self._late) and not media.encoded(headers):
             self._request = RequestTap(self._board.config.request_tap)
 
-    @_guarded
+    @guarded
     def upload(self, data: bytes) -> None:
         """A piece of the request body, transfer framing removed."""
         if self._request is not None:
             self._request.feed(data)
 
-    @_guarded
+    @guarded
     def received(self, now: int) -> None:
         """The last byte of the request was read."""
         self._receive(now, complete=True)
 
-    @_guarded
+    @guarded
     def connected(self, now: int, took: int | None) -> None:  # noqa: ARG002 - the stamp itself is for the journal
         """An upstream connection is ready; `took` ns to open it, None when it was reused."""
         self._connect_took = took
         if took is not None and self._inference:
             self._board.connect.observe(took)
 
-    @_guarded
+    @guarded
     def head(self, status: int, headers: Headers, now: int) -> None:
         """The final response head is complete (101 too)."""
         self._status = status
@@ -158,21 +141,21 @@ class Tap:
         try:
             body.feed(data, now)
         except Exception:
-            self.fault()
+            self.fault("feed")
 
-    @_guarded
+    @guarded
     def hold(self, now: int) -> None:
         """Reading from the engine pauses: the client is slow and its buffer full."""
         self._hold.begin(now)
 
-    @_guarded
+    @guarded
     def release(self, now: int) -> None:
         """Reading goes on."""
         self._hold.end(now)
         if self._timeline is not None:
             self._timeline.resume()
 
-    @_guarded
+    @guarded
     def blocked(self, duration: int) -> None:
         """There were unsent bytes for the client during `duration` ns."""
         if self._inference:
@@ -188,14 +171,14 @@ class Tap:
             if not self.off:
                 outcome = self._conclude(now, ending)
         except Exception:
-            self.fault()
+            self.fault("close")
         if outcome is None:
             outcome = decide(ending, self._status, NO_EVIDENCE)
         self._leave(outcome)
 
-    def fault(self) -> None:
+    def fault(self, reason: str) -> None:
         """Switch off: something here went wrong. Silences already open are watched no more."""
-        self._board.tap_faults += 1
+        self._board.tap_faults[reason] += 1
         self._switch_off()
 
     # What a view asks
@@ -295,22 +278,9 @@ class Tap:
         if outcome == OK and self._received is not None:
             figures.duration.observe(closed - self._received - held)
         if body is not None:
-            self._count_tokens(body, figures, outcome)
+            choices = timeline.choices if timeline is not None else []
+            count_tokens(figures, body.tally, choices, expected=outcome == OK and body.has_output)
         return outcome
-
-    def _count_tokens(self, body: Body, figures: ClassFigures, outcome: str) -> None:
-        timeline, tally = self._timeline, body.tally
-        choices = timeline.choices if timeline is not None else []
-        output = output_tokens(tally.output, choices)
-        if tally.prompt is not None:
-            figures.prompt_tokens += tally.prompt
-        if output is not None:
-            figures.output_tokens += output
-        elif outcome == OK and body.has_output:
-            figures.without_usage += 1
-        tpot = time_per_output_token(tally.output, choices)
-        if tpot is not None:
-            figures.tpot.observe(tpot)
 
     def _switch_off(self) -> None:
         self.off = True

@@ -32,7 +32,6 @@ class Timeline:
         "_hold",
         "_limit",
         "_max_gap",
-        "_recounted",
         "_unfinished",
         "_wake",
         "closed",
@@ -43,6 +42,7 @@ class Timeline:
         "folded",
         "marker_at",
         "received",
+        "recounted",
         "stalled",
         "watched",
     )
@@ -68,7 +68,7 @@ class Timeline:
         self._unfinished = 0
         self._finished_at = 0
         self._max_gap = 0  # 0: neither gap nor stall yet (a gap is never 0)
-        self._recounted: list[Choice] = []  # choices whose token count this read changed
+        self.recounted: list[Choice] = []  # choices whose token count this read changed
         self._hold = hold
         self._held_ended = 0  # held time until the end evidence
 
@@ -98,7 +98,7 @@ class Timeline:
                         self._held_gap(now - last, held - choice.held_last)
                         choice.held_last = held
                         choice.counted = False
-                        choice.failed_at = None
+                        choice.failed = None
                     choice.last = now
             if part is ANSWER_PART:
                 choice.ids_missing = True
@@ -109,11 +109,10 @@ class Timeline:
 
     def flush(self, now: int) -> None:
         """End of the read at `now`: what its arrivals brought is known, so ITL is observed, once for each."""
-        if self._recounted:
-            for choice in self._recounted:
-                if choice.last == now and choice.first is not None:
-                    self._count_arrival(choice)
-            self._recounted.clear()
+        for choice in self.recounted:
+            if choice.last == now and choice.first is not None:
+                self._count_arrival(choice)
+        self.recounted.clear()
 
     def resume(self) -> None:
         """Reading goes on after it was held: silences count again."""
@@ -124,8 +123,9 @@ class Timeline:
         """End what is open at `closed`; a silence under way then belongs to the maximum unless it ended `ok`."""
         for choice in self._choices.values():
             if choice.open:
-                end = closed if choice.failed_at is None else choice.failed_at
-                self._silence(choice, end, count=choice.failed_at is None, whole=not ok)
+                length = self._silence(choice, closed) if choice.failed is None else choice.failed
+                if not ok:
+                    self._max_gap = max(self._max_gap, length)
                 choice.open = False
         self.closed = True
         if self._max_gap:
@@ -172,7 +172,7 @@ class Timeline:
     # The parts of it
 
     def _silent(self) -> Iterator[Choice]:
-        return (choice for choice in self._choices.values() if choice.open and choice.failed_at is None)
+        return (choice for choice in self._choices.values() if choice.open and choice.failed is None)
 
     def _first_token(self, token: int, now: int) -> None:
         figures = self.figures
@@ -208,13 +208,14 @@ class Timeline:
 
     def _gap(self, choice: Choice, gap: int) -> None:
         self.figures.gap.observe(gap)
-        self._max_gap = max(self._max_gap, gap)
         if gap > self._limit:
             self._stall(gap)
+        elif gap > self._max_gap:
+            self._max_gap = gap
         if choice.mark is not None:
             choice.pending = gap if choice.counted else 0
             choice.counted = False
-        choice.failed_at = None
+        choice.failed = None
 
     def _held_gap(self, length: int, held: int) -> None:
         """A gap or silence that contains held time: long, it is the client's; judged, it is as long as the rest."""
@@ -226,32 +227,31 @@ class Timeline:
     def _stall(self, length: int) -> None:
         self.figures.stalls[_STREAM] += 1
         self.figures.stall_time[_STREAM] += length
+        self._max_gap = max(self._max_gap, length)
         self.stall_is_certain()
 
-    def _silence(self, choice: Choice, end: int, count: bool = True, whole: bool = False) -> None:
+    def _silence(self, choice: Choice, end: int) -> int:
         """Something that is no token ended the silence: a stall if it was long, else no gap.
 
-        `count` is False where an error ended it earlier and counted it; `whole`: any length belongs to the maximum.
+        Gives its length in ns, 0 where it contains held time.
         """
         length, held = end - choice.last, self._hold.until(end) - choice.held_last
         if held:
-            if count:
-                self._held_gap(length, held)
-            return
-        if length > self._limit and count:
+            self._held_gap(length, held)
+            return 0
+        if length > self._limit:
             self._stall(length)
-        if (length > self._limit or whole) and length > self._max_gap:
-            self._max_gap = length
+        return length
 
     def _details(self, choice: Choice, part: Part, now: int) -> None:
         if part.token_ids is not None:
             choice.ids += part.token_ids
-            self._recounted.append(choice)
+            self.recounted.append(choice)
         elif part.token:
             choice.ids_missing = True
         if part.finish is not None:
             if choice.open:
-                if choice.failed_at is None:
+                if choice.failed is None:
                     self._silence(choice, now)
                 choice.open = False
             if not choice.finished:
@@ -278,11 +278,10 @@ class Timeline:
             choice = self._choices.get(signal.parts[0].index)
             if choice is not None:  # else a folded one: its count is one choice's, not theirs
                 choice.usage = usage.output
-                self._recounted.append(choice)
+                self.recounted.append(choice)
         if signal.error is not None:
             for choice in self._silent():
-                self._silence(choice, now)
-                choice.failed_at = now
+                choice.failed = self._silence(choice, now)
         if signal.end and self.marker_at is None:
             self.marker_at = now
             self._held_ended = self._hold.until(now)

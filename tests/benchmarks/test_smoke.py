@@ -28,6 +28,7 @@ def test_every_stream_arrives_whole(tmp_path: Path, burst: bool) -> None:
         assert 0 < run.p50 <= run.p99
         assert (run.cpu is None) == (name == DIRECT)
         assert run.cpu is None or run.cpu > 0
+        assert (run.waited is None) == (name == DIRECT)
 
 
 def test_the_command_prints_json(capsys: pytest.CaptureFixture[str]) -> None:
@@ -39,7 +40,7 @@ def test_the_command_prints_json(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def _run(proxy: str, cpu: int | None, p50: int, faults: tuple[str, ...] = ()) -> Run:
-    return Run(proxy, 1000, 2.0, cpu, 1_000_000_000, p50, 2 * p50, faults)
+    return Run(proxy, 1000, 2.0, cpu, None if cpu is None else 20_000_000, 1_000_000_000, p50, 2 * p50, faults)
 
 
 def test_table_of_two_rounds() -> None:
@@ -64,6 +65,7 @@ def test_table_of_two_rounds() -> None:
     ]
     assert len({len(line) for line in lines[:4]}) == 1
     assert "direct latency µs: p50 50, p99 100" in lines
+    assert "other processes kept a proxy from running for at most 1.0% of the time" in lines
     assert "engine and client together used at most 50% of a processor" in lines
 
 

@@ -22,7 +22,7 @@ def event(text: str) -> bytes:
 
 
 def delta(fields: str, index: int = 0, more: str = "") -> bytes:
-    return event('{"choices":[{"index":%d,"delta":{%s}%s}]}' % (index, fields, more))
+    return event(f'{{"choices":[{{"index":{index},"delta":{{{fields}}}{more}}}]}}')
 
 
 def C(text: str, index: int = 0) -> bytes:

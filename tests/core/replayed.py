@@ -82,10 +82,11 @@ def head_time(capture: Capture) -> int:
     raise AssertionError("no head")
 
 
-def drive(capture: Capture, feeds: Sequence[Body], closed: int | None = None) -> Figures:
+def drive(capture: Capture, feeds: Sequence[Body], closed: int | None = None, *, ticks: bool = False) -> Figures:
     """One exchange: the capture's request and head, then these pieces of body, then the capture's end.
 
-    `closed` is when it ended, ns since `received`; None: with the capture's last read.
+    `closed` is when it ended, ns since `received`; None: with the capture's last read. With `ticks` the board's clock
+    ticks just before each piece and the end: figures must not depend on it.
     """
     request = parse(capture.request, response=False)[0]
     answer = parse(capture.raw, response=True)[-1]
@@ -97,8 +98,12 @@ def drive(capture: Capture, feeds: Sequence[Body], closed: int | None = None) ->
     tap.connected(ORIGIN, None)
     tap.head(answer.status, answer.headers, ORIGIN + head_time(capture))
     for data, at in feeds:
+        if ticks:
+            board.tick(ORIGIN + at)
         tap.feed(data, ORIGIN + at)
     end = ORIGIN + (capture.pieces[-1].at if closed is None else closed)
+    if ticks:
+        board.tick(end)
     tap.close(end, Ending.COMPLETE if answer.complete else Ending.CLIENT_LEFT)
     return Figures(board.families(end))
 

@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 
 from exporter.core.ending import Ending
@@ -50,24 +52,30 @@ ERROR = event('{"error":{"message":"EngineCore died","code":500}}')
         (Ending.SHUTDOWN, 101, NO_EVIDENCE, "proxy_shutdown"),
     ],
 )
-def test_the_table(ending, status, evidence, outcome):
+def test_the_table(ending: Ending, status: int | None, evidence: Evidence, outcome: str) -> None:
     assert decide(ending, status, evidence) == outcome
 
 
-def test_every_case_has_an_outcome_of_the_closed_set():
+def test_every_case_has_an_outcome_of_the_closed_set() -> None:
     for ending in Ending:
         for status in (None, 101, 200, 304, 400, 408, 429, 500, 503, 999):
-            for evidence in (NO_EVIDENCE, OPEN, DONE_READ, Evidence(error="rejected"), Evidence(True, True, "rejected")):
+            for evidence in (
+                NO_EVIDENCE,
+                OPEN,
+                DONE_READ,
+                Evidence(error="rejected"),
+                Evidence(True, True, "rejected"),
+            ):
                 assert decide(ending, status, evidence) in OUTCOMES
 
 
-def test_transport_failure_outranks_an_in_band_error():
+def test_transport_failure_outranks_an_in_band_error() -> None:
     assert decide(Ending.CUT, 200, Evidence(True, False, "stream_error")) == "truncated"
     assert decide(Ending.CUT, 200, Evidence(True, True, "stream_error")) == "stream_error"
 
 
 @pytest.mark.parametrize("ending", [Ending.COMPLETE, Ending.CLIENT_LEFT, Ending.TIMEOUT, Ending.SHUTDOWN])
-def test_c22_what_comes_later_does_not_erase_an_in_band_error(ending):
+def test_c22_what_comes_later_does_not_erase_an_in_band_error(ending: Ending) -> None:
     assert decide(ending, 200, Evidence(True, False, "stream_error")) == "stream_error"
 
 
@@ -83,29 +91,29 @@ def test_c22_what_comes_later_does_not_erase_an_in_band_error(ending):
         (7, "stream_error", "stream_error"),
     ],
 )
-def test_an_in_band_errors_code_counts_before_any_token(code, before, after):
+def test_an_in_band_errors_code_counts_before_any_token(code: int | None, before: str, after: str) -> None:
     assert of_error(InBandError(code), after_token=False) == before
     assert of_error(InBandError(code), after_token=True) == after
 
 
-def ended(*reads, ending=Ending.COMPLETE, **how):
+def ended(*reads: bytes, ending: Ending = Ending.COMPLETE, **how: Any) -> Any:
     on = board()
     stream(on, [(1, read) for read in reads], 2, ending, **how)
     return outcomes(on)
 
 
 @pytest.mark.parametrize("ending", [Ending.CUT, Ending.COMPLETE])
-def test_c21_a_stream_without_end_evidence_is_truncated(ending):
+def test_c21_a_stream_without_end_evidence_is_truncated(ending: Ending) -> None:
     assert ended(C("a"), C("b"), C("c"), ending=ending) == {"truncated": 1}
     assert ended(ending=ending) == {"truncated": 1}
 
 
-def test_c06_a_finish_reason_without_done_is_complete():
+def test_c06_a_finish_reason_without_done_is_complete() -> None:
     assert ended(C("a"), FIN()) == {"ok": 1}
     assert ended(C("a"), FIN(), ending=Ending.CUT) == {"ok": 1}
 
 
-def test_every_choice_must_finish():
+def test_every_choice_must_finish() -> None:
     assert ended(C("a", 0), C("b", 1), FIN(0)) == {"truncated": 1}
     assert ended(C("a", 0), C("b", 1), FIN(0), FIN(0)) == {"truncated": 1}
     assert ended(C("a", 0), C("b", 1), FIN(0), FIN(1)) == {"ok": 1}
@@ -114,7 +122,7 @@ def test_every_choice_must_finish():
     assert ended(C("a", 0), FIN(0), DONE, body=two) == {"ok": 1}
 
 
-def test_c22_errors_in_a_200():
+def test_c22_errors_in_a_200() -> None:
     assert ended(ROLE, C("a"), ERROR, DONE) == {"stream_error": 1}
     assert ended(C("a"), b'event: error\ndata: {"message":"x"}\n\n') == {"stream_error": 1}
     assert ended(C("a"), event('{"error":null,"choices":[]}'), FIN(), DONE) == {"ok": 1}
@@ -124,7 +132,7 @@ def test_c22_errors_in_a_200():
     assert ended(C("a"), ERROR, ending=Ending.CLIENT_LEFT) == {"stream_error": 1}
 
 
-def test_a_queue_limit_refuses_a_stream_with_a_code():
+def test_a_queue_limit_refuses_a_stream_with_a_code() -> None:
     refusal = event('{"error":{"message":"busy","code":503}}')
     assert ended(refusal, DONE) == {"rejected": 1}
     assert ended(event('{"error":{"code":400}}'), ERROR, DONE) == {"client_error": 1}
@@ -132,11 +140,11 @@ def test_a_queue_limit_refuses_a_stream_with_a_code():
 
 
 @pytest.mark.parametrize("reason", ["abort", "error"])
-def test_a_finish_reason_that_means_failure(reason):
+def test_a_finish_reason_that_means_failure(reason: str) -> None:
     assert ended(C("a"), FIN(reason=reason), USAGE(1), DONE) == {"stream_error": 1}
 
 
-def test_a_client_that_leaves_after_end_evidence_closes_at_it():
+def test_a_client_that_leaves_after_end_evidence_closes_at_it() -> None:
     on = board()
     stream(on, [(1, C("a")), (2, FIN()), (3, USAGE(5) + DONE)], 60, Ending.CLIENT_LEFT)
     assert outcomes(on) == {"ok": 1}
@@ -144,9 +152,9 @@ def test_a_client_that_leaves_after_end_evidence_closes_at_it():
     assert total(on, "output_tokens_total") == 5
 
 
-def test_json_answers():
+def test_json_answers() -> None:
     answer = b'{"choices":[{"index":0,"message":{"content":"a"},"finish_reason":"stop"}]}'
-    how = {"headers": JSON, "body": b'{"model":"m"}'}
+    how: dict[str, Any] = {"headers": JSON, "body": b'{"model":"m"}'}
     assert ended(answer, **how) == {"ok": 1}
     assert ended(b"{}", **how) == {"ok": 1}
     assert ended(answer.replace(b"stop", b"abort"), **how) == {"stream_error": 1}

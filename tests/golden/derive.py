@@ -139,9 +139,11 @@ def request_tpot(choices: dict[int, Choice], total: int | None) -> Fraction | No
     """The one choice's, or the largest of several whose own counts are known."""
     if len(choices) == 1:
         return next(iter(choices.values())).tpot(total)
-    each = [choice.tpot(choice.count if choice.count is not None else choice.ids) for choice in choices.values()]
-    known = [fraction for fraction in each if fraction]
-    return max(known, key=lambda f: f[0] / f[1]) if known and len(known) == len(each) else None
+    counts = [(c, c.count if c.count is not None else c.ids) for c in choices.values() if c.arrivals]
+    if any(count is None for _, count in counts):
+        return None
+    each = [fraction for choice, count in counts if (fraction := choice.tpot(count))]
+    return max(each, key=lambda fraction: fraction[0] / fraction[1], default=None)
 
 
 def status_outcome(status: int) -> str | None:
@@ -160,19 +162,27 @@ def evidence(choices: dict[int, Choice], done: list[int], asked: int) -> int | N
     return min(done) if done else max(finished) if whole else None
 
 
-def stream_outcome(errors: list[tuple[int, Any]], choices: dict[int, Choice], shown: bool, complete: bool) -> str:
-    """The outcome of a 2xx stream that was `complete` by its framing, or was left by its client."""
-    if complete and not shown:
-        return "truncated"
-    if errors:
-        at, error = errors[0]
-        code = error.get("code") if isinstance(error, dict) else None
-        before_token = all(choice.arrivals[0] > at for choice in choices.values() if choice.arrivals)
-        early = status_outcome(code) if before_token and isinstance(code, int) else None
-        return early if early in ("rejected", "client_error") else "stream_error"
-    if {"abort", "error"} & {choice.finish for choice in choices.values()}:
-        return "stream_error"
-    return "ok" if shown else "client_abort"
+def first_failure(values: list[tuple[int, dict[str, Any]]]) -> str | None:
+    """The outcome that the first failure told in a stream stands for; None where none was told."""
+    token = False
+    for _, value in values:
+        choices = value.get("choices") or []
+        if error := value.get("error"):
+            code = error.get("code") if isinstance(error, dict) else None
+            early = status_outcome(code) if isinstance(code, int) and not token else None
+            return early if early in ("rejected", "client_error") else "stream_error"
+        if {"abort", "error"} & {choice.get("finish_reason") for choice in choices}:
+            return "stream_error"
+        token = token or any(brings(choice)[0] for choice in choices)
+    return None
+
+
+def stream_outcome(failure: str | None, shown: bool, complete: bool) -> str:
+    """The outcome of a 2xx stream that was `complete` by its framing, or was left by its client.
+
+    A failure that the engine told is not undone by what is missing after it (C22: some engines end so).
+    """
+    return failure or ("ok" if shown else "truncated" if complete else "client_abort")
 
 
 def derive(pieces: list[tuple[int, bytes]], request: bytes, left: int | None = None) -> Golden:
@@ -205,7 +215,7 @@ def derive(pieces: list[tuple[int, bytes]], request: bytes, left: int | None = N
         golden["closed_ns"] = shown
     golden["duration_ns"] = golden["closed_ns"] if golden["outcome"] == "ok" else None
     silences = [gap for gaps in golden["gaps_ns"].values() for gap in gaps] + golden["stalls_ns"]
-    silences += tails if golden["outcome"] != "ok" else []
+    silences += [tail for tail in tails if tail and golden["outcome"] != "ok"]
     golden["max_gap_ns"] = max(silences, default=None)
     return golden
 
@@ -218,17 +228,17 @@ def stream(events: list[Event], closed: int, complete: bool, asked: int) -> Gold
     pieces = pieces_of(values)
     whole = [(at, n) for at, v in values if not v.get("choices") and (n := output_count(v)) is not None]
     prompts = [count for _, value in values if (count := prompt_count(value)) is not None]
-    errors = [(at, value["error"]) for at, value in values if value.get("error")]
+    errors = [at for at, value in values if value.get("error")]
     indexes = sorted({piece.choice for piece in pieces})
     lone = whole if len(indexes) == 1 else []
-    last = min([at for at, _ in errors] + done + [closed])
+    last = min([*errors, *done, closed])
     choices = {index: Choice(index, pieces, lone, last) for index in indexes}
     gaps = [gap for choice in choices.values() for gap in choice.gaps]
     silences = gaps + [choice.silence for choice in choices.values()]
     total = output_tokens(choices, whole)
     shown = evidence(choices, done, asked)
     return {
-        "outcome": stream_outcome(errors, choices, shown is not None, complete),
+        "outcome": stream_outcome(first_failure(values), shown is not None, complete),
         "ttft_ns": min((piece.at for piece in pieces if piece.bears), default=None),
         "ttfa_ns": min((piece.at for piece in pieces if piece.answers), default=None),
         "gaps_ns": {str(index): choice.gaps for index, choice in choices.items()},

@@ -38,12 +38,28 @@ def read(frame: Frame) -> Signal:
         chunk = _decode(data)
     except (msgspec.DecodeError, RecursionError):
         return unreadable(data, named_error)
-    parts = tuple(map(_part, chunk.choices or ()))
+    choices = chunk.choices or ()
+    if len(choices) == 1 and _is_plain(chunk, choices[0]) and not frame.event:
+        return ONE_ANSWER
+    parts = tuple(map(_part, choices))
     usage, invalid = read_usage(chunk.usage, chunk.timings, len(parts))
     error = read_error(chunk.error, named_error, chunk.object, chunk.code)
-    if usage is None and error is None and not invalid and parts == ONE_ANSWER.parts:
-        return ONE_ANSWER
     return Signal(max((part.token for part in parts), default=NOTHING), parts, usage, error, invalid=invalid)
+
+
+def _is_plain(chunk: _Chunk, choice: _Choice) -> bool:
+    """Whether an event brings text for choice 0 and says nothing else."""
+    return (
+        choice.index == 0
+        and type(choice.text) is str
+        and choice.text != ""
+        and choice.finish_reason is None
+        and choice.token_ids is None
+        and chunk.usage is None
+        and chunk.error is None
+        and chunk.timings is None
+        and chunk.object != "error"
+    )
 
 
 def _part(choice: _Choice) -> Part:

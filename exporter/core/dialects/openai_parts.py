@@ -15,41 +15,44 @@ ABSURD = 100_000_000
 DONE = b"[DONE]"
 
 
-def count(value: Any) -> tuple[int | None, int]:
-    """Read a token count: (count or None when not reported, 1 if it was reported but is no count)."""
+def count(value: Any, invalid: list[str]) -> int | None:
+    """Read a token count; None: not reported, or reported but no count, which adds its reason to `invalid`."""
     if value is None:
-        return None, 0
-    if type(value) is float and value.is_integer():
-        value = int(value)
-    if type(value) is not int or not 0 <= value <= ABSURD:
-        return None, 1
-    return value, 0
+        return None
+    if type(value) not in (int, float):
+        invalid.append("type")
+    elif value < 0:
+        invalid.append("negative")
+    elif value > ABSURD:
+        invalid.append("absurd")
+    elif value != int(value):
+        invalid.append("fractional")
+    else:
+        return int(value)
+    return None
 
 
-def read_usage(usage: Any, timings: Any, choices: int) -> tuple[Usage | None, int]:
-    """Read `usage`, else llama.cpp's `timings`: (usage or None, how many counts were invalid).
+def read_usage(usage: Any, timings: Any, choices: int) -> tuple[Usage | None, tuple[str, ...]]:
+    """Read `usage`, else llama.cpp's `timings`: (usage or None, why counts were invalid).
 
     A chunk with exactly one choice carries that choice's running count; any other the request's (semantics section 2).
     """
     prompt = output = None
-    invalid = 0
+    invalid: list[str] = []
     if type(usage) is dict:
-        prompt, bad_prompt = count(usage.get("prompt_tokens"))
-        output, bad_output = count(usage.get("completion_tokens"))
-        invalid = bad_prompt + bad_output
+        prompt = count(usage.get("prompt_tokens"), invalid)
+        output = count(usage.get("completion_tokens"), invalid)
     if type(timings) is dict:
         if output is None:
-            output, bad_output = count(timings.get("predicted_n"))
-            invalid += bad_output
+            output = count(timings.get("predicted_n"), invalid)
         if prompt is None and "cache_n" in timings:
             # prompt_n leaves out what the cache held; only with cache_n is the sum the prompt.
-            fresh, bad_fresh = count(timings.get("prompt_n"))
-            cached, bad_cached = count(timings["cache_n"])
-            invalid += bad_fresh + bad_cached
+            fresh = count(timings.get("prompt_n"), invalid)
+            cached = count(timings["cache_n"], invalid)
             prompt = fresh + cached if fresh is not None and cached is not None else None
     if prompt is None and output is None:
-        return None, invalid
-    return Usage(prompt, output, choices == 1), invalid
+        return None, tuple(invalid)
+    return Usage(prompt, output, choices == 1), tuple(invalid)
 
 
 def read_error(error: Any, named: bool, kind: Any, code: Any) -> InBandError | None:

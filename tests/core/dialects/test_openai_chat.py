@@ -1,3 +1,5 @@
+from typing import Any
+
 import msgspec
 import pytest
 from hypothesis import given
@@ -22,12 +24,12 @@ from exporter.core.signals import (
 )
 
 
-def chat(text, event=b""):
+def chat(text: str, event: bytes = b"") -> Any:
     return read(Frame(text.encode(), event))
 
 
-def of_delta(fields):
-    return chat('{"choices":[{"index":0,"delta":{%s},"finish_reason":null}]}' % fields)
+def of_delta(fields: str) -> Any:
+    return chat(f'{{"choices":[{{"index":0,"delta":{{{fields}}},"finish_reason":null}}]}}')
 
 
 @pytest.mark.parametrize(
@@ -49,7 +51,7 @@ def of_delta(fields):
         '"content":"a","reasoning":"b"',
     ],
 )
-def test_c31_what_bears_an_answer_token(fields):
+def test_c31_what_bears_an_answer_token(fields: str) -> None:
     assert of_delta(fields) is ONE_ANSWER
 
 
@@ -62,7 +64,7 @@ def test_c31_what_bears_an_answer_token(fields):
         '"content":[{"type":"thinking","thinking":[1]}]',
     ],
 )
-def test_c30_what_bears_reasoning(fields):
+def test_c30_what_bears_reasoning(fields: str) -> None:
     assert of_delta(fields) is ONE_REASONING
 
 
@@ -84,7 +86,7 @@ def test_c30_what_bears_reasoning(fields):
         '"audio":"x"',
     ],
 )
-def test_what_bears_no_token(fields):
+def test_what_bears_no_token(fields: str) -> None:
     assert of_delta(fields).token == NOTHING
 
 
@@ -109,33 +111,33 @@ def test_what_bears_no_token(fields):
         " ",
     ],
 )
-def test_c08_shapes_that_say_nothing_are_no_fault(text):
+def test_c08_shapes_that_say_nothing_are_no_fault(text: str) -> None:
     signal = chat(text)
     assert (signal.token, signal.usage, signal.error, signal.unparsed, signal.end) == (NOTHING, None, None, None, False)
 
 
-def test_a_missing_index_is_choice_0():
+def test_a_missing_index_is_choice_0() -> None:
     assert chat('{"choices":[{"delta":{"content":"a"}}]}') is ONE_ANSWER
 
 
-def test_several_choices_in_one_event():
+def test_several_choices_in_one_event() -> None:
     signal = chat('{"choices":[{"index":1,"delta":{"content":"a"}},{"index":0,"delta":{"reasoning":"b"}}]}')
     assert signal == Signal(ANSWER, (Part(1, ANSWER), Part(0, REASONING)))
 
 
-def test_a_finish_and_token_ids():
+def test_a_finish_and_token_ids() -> None:
     signal = chat('{"choices":[{"index":0,"delta":{"content":"a"},"finish_reason":"length","token_ids":[1,2]}]}')
     assert signal == Signal(ANSWER, (Part(0, ANSWER, "length", 2),))
     assert chat('{"choices":[{"index":2,"delta":{},"finish_reason":""}]}').parts == (Part(2),)
     assert chat('{"choices":[{"index":0,"delta":{},"finish_reason":3,"token_ids":"x"}]}').parts == (Part(0),)
 
 
-def test_a_whole_answer_is_read_from_its_message():
+def test_a_whole_answer_is_read_from_its_message() -> None:
     signal = chat('{"choices":[{"index":0,"message":{"content":"a"},"finish_reason":"stop"}]}')
     assert signal.parts == (Part(0, ANSWER, "stop"),)
 
 
-def test_usage():
+def test_usage() -> None:
     final = '{"choices":[],"usage":{"prompt_tokens":10,"completion_tokens":3}}'
     assert chat(final).usage == Usage(10, 3, per_choice=False)
     running = '{"choices":[{"index":1,"delta":{"content":"a"}}],"usage":{"prompt_tokens":10,"completion_tokens":3}}'
@@ -146,27 +148,39 @@ def test_usage():
     assert chat('{"choices":[],"usage":{"completion_tokens":0}}').usage == Usage(None, 0)
 
 
-@pytest.mark.parametrize("bad", ["-1", "1.5", "1e12", '"3"', "true", "[]"])
-def test_counts_that_are_none_are_left_out_and_counted(bad):
-    signal = chat('{"choices":[],"usage":{"prompt_tokens":10,"completion_tokens":%s}}' % bad)
+@pytest.mark.parametrize(
+    ("bad", "reason"),
+    [
+        ("-1", "negative"),
+        ("-1.5", "negative"),
+        ("1.5", "fractional"),
+        ("1e12", "absurd"),
+        ("9" * 400, "absurd"),
+        ('"3"', "type"),
+        ("true", "type"),
+        ("[]", "type"),
+    ],
+)
+def test_counts_that_are_none_are_left_out_and_counted(bad: str, reason: str) -> None:
+    signal = chat(f'{{"choices":[],"usage":{{"prompt_tokens":10,"completion_tokens":{bad}}}}}')
     assert signal.usage == Usage(10, None)
-    assert signal.invalid == 1
+    assert signal.invalid == (reason,)
 
 
-def test_a_whole_float_is_a_count():
+def test_a_whole_float_is_a_count() -> None:
     signal = chat('{"choices":[],"usage":{"completion_tokens":3.0}}')
-    assert (signal.usage, signal.invalid) == (Usage(None, 3), 0)
+    assert (signal.usage, signal.invalid) == (Usage(None, 3), ())
 
 
-def test_llamacpp_timings_stand_in_for_usage():
+def test_llamacpp_timings_stand_in_for_usage() -> None:
     timings = '"timings":{"cache_n":19,"prompt_n":1,"predicted_n":6}'
-    assert chat('{"choices":[],%s}' % timings).usage == Usage(20, 6)
-    both = '{"choices":[],"usage":{"prompt_tokens":7,"completion_tokens":5},%s}' % timings
+    assert chat(f'{{"choices":[],{timings}}}').usage == Usage(20, 6)
+    both = f'{{"choices":[],"usage":{{"prompt_tokens":7,"completion_tokens":5}},{timings}}}'
     assert chat(both).usage == Usage(7, 5)
     assert chat('{"choices":[],"timings":{"prompt_n":1,"predicted_n":6}}').usage == Usage(None, 6)
     bad = chat('{"choices":[],"timings":{"prompt_n":-1,"cache_n":null,"predicted_n":-6}}')
-    assert (bad.usage, bad.invalid) == (None, 2)
-    one = '{"choices":[{"index":0,"delta":{"content":"a"}}],%s}' % timings
+    assert (bad.usage, bad.invalid) == (None, ("negative", "negative"))
+    one = f'{{"choices":[{{"index":0,"delta":{{"content":"a"}}}}],{timings}}}'
     assert chat(one).usage == Usage(20, 6, per_choice=True)
 
 
@@ -186,24 +200,24 @@ def test_llamacpp_timings_stand_in_for_usage():
         ("not json", b"error", None),
     ],
 )
-def test_c22_errors(text, event, code):
+def test_c22_errors(text: str, event: bytes, code: int | None) -> None:
     assert chat(text, event).error == InBandError(code)
 
 
-def test_c22_content_that_looks_like_an_error_is_none():
+def test_c22_content_that_looks_like_an_error_is_none() -> None:
     assert of_delta('"content":"{\\"error\\":{}}"').error is None
 
 
-def test_the_end_marker():
+def test_the_end_marker() -> None:
     assert chat("[DONE]") is END
 
 
 @pytest.mark.parametrize("text", ['{"choices":[{"index"', "{", "nonsense", "[DONE", "\u00e9"])
-def test_what_is_no_json_is_counted(text):
+def test_what_is_no_json_is_counted(text: str) -> None:
     assert chat(text) is NOT_JSON
 
 
-def test_bytes_that_are_no_utf8_are_counted():
+def test_bytes_that_are_no_utf8_are_counted() -> None:
     assert read(Frame(b'{"choices":[{"index":0,"delta":{"content":"\xff"}}]}')) is NOT_JSON
 
 
@@ -211,37 +225,41 @@ def test_bytes_that_are_no_utf8_are_counted():
     "text",
     ['{"choices":"x"}', '{"choices":[1]}', '{"choices":[{"index":"0"}]}', '{"choices":[{"index":0,"delta":"x"}]}'],
 )
-def test_json_of_another_shape_is_counted(text):
+def test_json_of_another_shape_is_counted(text: str) -> None:
     assert chat(text) is BAD_SHAPE
 
 
-def test_deep_nesting_is_no_fault_of_ours():
+def test_deep_nesting_is_no_fault_of_ours() -> None:
     assert read(Frame(b'{"usage":' + b"[" * 100_000)).unparsed == "json"
 
 
-def test_named_events_that_are_no_errors_are_read():
+def test_named_events_that_are_no_errors_are_read() -> None:
     assert chat('{"choices":[{"index":0,"delta":{"content":"a"}}]}', b"message").token == ANSWER
     assert chat('{"type":"ping"}', b"ping") == SILENT
 
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3)
-    | st.dictionaries(
-        st.sampled_from(["choices", "index", "delta", "content", "usage", "error", "tool_calls", "function", "code"])
-        | st.sampled_from(["completion_tokens", "finish_reason", "token_ids", "timings", "predicted_n", "audio"]),
-        inner,
-        max_size=4,
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                ["choices", "index", "delta", "content", "usage", "error", "tool_calls", "function", "code"]
+            )
+            | st.sampled_from(["completion_tokens", "finish_reason", "token_ids", "timings", "predicted_n", "audio"]),
+            inner,
+            max_size=4,
+        )
     ),
     max_leaves=20,
 )
 
 
 @given(VALUES, st.sampled_from([b"", b"error", b"x"]))
-def test_it_never_raises_at_json(value, event):
+def test_it_never_raises_at_json(value: Any, event: bytes) -> None:
     assert isinstance(read(Frame(msgspec.json.encode(value), event)), Signal)
 
 
 @given(st.binary(max_size=50))
-def test_it_never_raises_at_bytes(data):
+def test_it_never_raises_at_bytes(data: bytes) -> None:
     assert isinstance(read(Frame(data)), Signal)
