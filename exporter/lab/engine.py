@@ -15,7 +15,7 @@ from exporter.lab.engine_metrics import EngineMetrics
 from exporter.lab.openai_api import Delta, Generation
 from exporter.lab.scheduler import Scheduler, Step
 
-LATE = 20_000_000  # ns; a loop that lags more than this doesn't catch up by shorter steps
+LATE = 5_000_000  # ns; a loop that lags more than this does not make up for it by shorter steps
 
 
 class Answer:

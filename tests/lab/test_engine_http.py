@@ -130,7 +130,7 @@ async def test_a_step_is_waited_out_and_the_others_feel_it() -> None:
                 now = time.monotonic()
                 gaps.append(now - last)
                 last = now
-            # The step with the whole prompt takes 405 ms; a token before it may have been up to 20 ms late.
+            # The step with the whole prompt takes 405 ms; a token before it may have come up to 5 ms late.
             assert max(gaps) > 0.38
             assert (await long)[0] == 200
 
