@@ -191,12 +191,12 @@ async def test_C27_a_slow_client_moves_no_stamp(start_engine: StartEngine, start
     async def steady(exchange: Exchange) -> None:
         await exchange.send(SSE_HEAD)
         for _ in range(120):
-            await exchange.send(chunk(C("x" * 8000)))
+            await exchange.send(chunk(C("x" * 60_000)))
             await asyncio.sleep(0.01)
         await exchange.send(chunk(FIN) + chunk(DONE) + LAST_CHUNK)
 
     engine = await start_engine(steady)
-    sidecar = await start_sidecar(engine.port)
+    sidecar = await start_sidecar(engine.port, limits={"stream_buffer": "64MiB"})
     async with await RawClient.connect(sidecar.port, receive_buffer=4096, paused=True) as client:
         await client.send(chat())
         await (await engine.exchange(0)).finished.wait()
