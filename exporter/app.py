@@ -4,12 +4,14 @@ import asyncio
 import logging
 import platform
 import signal
+from collections.abc import Iterator
 
 import uvloop
 
 from exporter import __version__
 from exporter.core.aggregates import Board
 from exporter.core.config import CoreConfig
+from exporter.core.family import Family
 from exporter.relay.clock import now
 from exporter.relay.limits import Limits
 from exporter.relay.pool import Address
@@ -48,7 +50,7 @@ class Sidecar:
     async def start(self) -> None:
         """Listen on both ports. BindError when a port can't be had."""
         settings = self._settings
-        admin = make_app(lambda: self.board.families(now()), lambda: self._relay.ready, self._token, _about(settings))
+        admin = make_app(self._families, lambda: self._relay.ready, self._token, _about(settings))
         try:
             self._runner = await serve(admin, settings.admin.host, settings.admin.port)
         except OSError as error:
@@ -65,7 +67,12 @@ class Sidecar:
     def __str__(self) -> str:
         return f"listening on {url(self.listen)}, admin on {url(self.admin)}, upstream {url(self._settings.upstream)}"
 
+    def _families(self) -> Iterator[Family]:
+        self._relay.look()
+        return self.board.families(now())
+
     def _tick(self) -> None:
+        self._relay.look()
         end = now() + _SLICE
         self.board.tick(now(), lambda: now() < end)
         self._tick_timer = asyncio.get_running_loop().call_later(_TICK, self._tick)

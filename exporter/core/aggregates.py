@@ -32,7 +32,7 @@ UNPARSED = ("json", "shape", "oversize", "encoding", "request", "choices")
 # Why a token count was left out.
 INVALID = ("negative", "fractional", "absurd", "type")
 # In which call of the relay a fault of ours came up.
-FAULTS = ("request", "upload", "received", "connected", "head", "feed", "hold", "release", "blocked", "close")
+FAULTS = ("request", "upload", "received", "connected", "head", "feed", "hold", "release", "close")
 
 
 class Board:

@@ -44,6 +44,6 @@ class Choice:
         """Output tokens of this choice; None: unknown."""
         if self.usage is not None:
             return self.usage
-        if self.first is not None and not self.ids_missing and self.ids:
+        if self.ids and not self.ids_missing:
             return self.ids
         return None

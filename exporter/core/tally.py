@@ -70,4 +70,5 @@ def time_per_output_token(reported: int | None, choices: Sequence[Choice]) -> in
 def _tpot(choice: Choice, tokens: int | None) -> int | None:
     if tokens is None or tokens < 2 or choice.first is None:
         return None
-    return (choice.last - choice.first - choice.held_last + choice.held_first) // (tokens - 1)
+    took = choice.last - choice.first - choice.held_last + choice.held_first
+    return -(-took // (tokens - 1))  # rounded up: a value above an edge must not land on it

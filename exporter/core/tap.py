@@ -155,9 +155,8 @@ class Tap:
         if self._timeline is not None:
             self._timeline.resume()
 
-    @guarded
     def blocked(self, duration: int) -> None:
-        """There were unsent bytes for the client during `duration` ns."""
+        """There were unsent bytes for the client during `duration` ns; often known only after the end."""
         if self._inference:
             self._board.client_blocked[self._slo_class.name] += duration
 

@@ -275,7 +275,8 @@ class Timeline:
         if tokens is None:
             return
         if choice.pending and choice.mark is not None and tokens > choice.mark:
-            self.figures.itl.observe(choice.pending // (tokens - choice.mark))
+            # Rounded up: a value above an edge must not land on it.
+            self.figures.itl.observe(-(-choice.pending // (tokens - choice.mark)))
         choice.pending = 0
         choice.mark = tokens
         choice.counted = True

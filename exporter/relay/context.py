@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from exporter.core.relay_figures import RelayFigures
 from exporter.core.tap import Tap
 from exporter.relay.limits import Limits
+from exporter.relay.look_queue import LookQueue
 
 if TYPE_CHECKING:
     from exporter.relay.downstream import Downstream
@@ -25,6 +26,7 @@ class Context:
     figures: RelayFigures
     open_tap: Callable[[int], Tap]
     pool: Pool
+    looks: LookQueue
     host: bytes  # the engine's own name, for requests that bring none
     preserve_host: bool = True
     draining: bool = False

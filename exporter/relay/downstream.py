@@ -33,6 +33,22 @@ _TCP_ESTABLISHED = 1  # the first byte of struct tcp_info, linux/tcp.h
 class Downstream(asyncio.Protocol):
     """A client connection and the exchange under way on it."""
 
+    __slots__ = (
+        "_blocked_exchange",
+        "_blocked_since",
+        "_buffer",
+        "_closing",
+        "_context",
+        "_figures",
+        "_over_limit",
+        "_paused",
+        "_timer",
+        "blocked",
+        "exchange",
+        "transport",
+        "unsent",
+    )
+
     def __init__(self, context: Context) -> None:
         self._context = context
         self._figures = context.figures

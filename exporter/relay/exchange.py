@@ -16,6 +16,7 @@ from exporter.relay.clock import now
 from exporter.relay.deadline import Deadline
 from exporter.relay.extent import Extent, FramingError
 from exporter.relay.head import HeadError, RequestHead
+from exporter.relay.look_queue import NOT_YET
 from exporter.relay.pool import ConnectError
 from exporter.relay.reply import Reply
 from exporter.relay.uplink import Uplink
@@ -33,12 +34,15 @@ class Exchange:
     """Relays one exchange between a client connection and an engine connection."""
 
     __slots__ = (
+        "_body",
         "_client",
         "_connecting",
         "_context",
         "_deadline",
+        "_dechunk",
         "_figures",
         "_held_since",
+        "_looks",
         "_reply",
         "_request",
         "_uplink",
@@ -59,7 +63,12 @@ class Exchange:
         self._upstream: Upstream | None = None
         self._connecting: asyncio.Task[None] | None = None
         self._held_since: int | None = None
-        self._deadline = Deadline(context.loop, limits.idle, limits.total, self._expire)
+        self._deadline: Deadline | None = None
+        if limits.idle is not None or limits.total is not None:
+            self._deadline = Deadline(context.loop, limits.idle, limits.total, self._expire)
+        self._looks = context.looks
+        self._body: Extent | None = None  # of the answer, and whether to take its chunking away: kept near for the
+        self._dechunk = False  # hot path, as `Reply` found them
         self.ended = False
 
     # --- towards the engine -------------------------------------------------------------------------------------
@@ -142,40 +151,61 @@ class Exchange:
 
     def from_engine(self, data: bytes, stamp: int) -> None:
         """Hand on what one read brought; `stamp` was taken before anything else. The hot path."""
-        self._deadline.touched = stamp
-        body = self._reply.body
+        body = self._body
         if body is None:
-            if self._reply.tunnel:
-                self._write_down(data, stamp)
-                return
-            data = self._take_heads(data, stamp)
-            body = self._reply.body
-            if body is None or (not data and not body.done):
-                return
+            self._before_body(data, stamp)
+            return
         try:
             payload = body.feed(data)
         except FramingError as error:
             self.fail(Ending.CUT, str(error), stamp)
             return
+        if self._deadline is not None:
+            self._deadline.touched = stamp
+        if body.whole and not self._dechunk:
+            added = self._write_down(data, stamp)
+            self._looks.put((self.tap, payload, stamp, added))
+            return
         used = body.used
-        wire = payload if self._reply.dechunk else data if used == len(data) else data[:used]
-        if wire:
-            self._write_down(wire, stamp)
+        wire = payload if self._dechunk else data if used == len(data) else data[:used]
+        added = self._write_down(wire, stamp) if wire else NOT_YET
         if payload:
-            self.tap.feed(payload, stamp)
+            self._looks.put((self.tap, payload, stamp, added))
+        else:
+            self._note(added)
         if body.done:
             self._complete(stamp, beyond=used != len(data))
 
-    def _write_down(self, data: bytes, stamp: int) -> None:
+    def _write_down(self, data: bytes, stamp: int) -> int:
+        """Write to the client; return how many ns after `stamp` its socket had it all, or NOT_YET."""
         client = self._client
         client.transport.write(data)
         self._figures.bytes_to_client += len(data)
         if not client.blocked:
-            self._figures.added.observe(now() - stamp)
-            return
+            return now() - stamp
         client.unsent.append(stamp)
         if self._held_since is None and client.unsent_bytes > self._context.limits.stream_buffer:
             self._hold()
+        return NOT_YET
+
+    def _note(self, added: int) -> None:
+        """Observe how long a read took that no tap looks at."""
+        if added != NOT_YET:
+            self._figures.added.observe(added)
+
+    def _before_body(self, data: bytes, stamp: int) -> None:
+        """Hand on heads, and what follows them in the same read; or the bytes of a tunnel."""
+        if self._deadline is not None:
+            self._deadline.touched = stamp
+        if not self._reply.tunnel:
+            data = self._take_heads(data, stamp)
+        if self._reply.tunnel and data:
+            self._note(self._write_down(data, stamp))
+            return
+        body = self._body = self._reply.body
+        self._dechunk = self._reply.dechunk
+        if body is not None and (data or body.done):
+            self.from_engine(data, stamp)
 
     def _take_heads(self, data: bytes, stamp: int) -> bytes:
         """Take response heads, 1xx ones too; return the bytes behind the final one."""
@@ -189,19 +219,19 @@ class Exchange:
             if head is None:
                 return b""
             if onward := reply.onward(head):
-                self._write_down(onward, stamp)
+                self._note(self._write_down(onward, stamp))
             if head.final:
                 self.tap.head(head.status, head.headers, stamp)
-        if reply.tunnel and data:
-            self._write_down(data, stamp)
         return data
 
     def _hold(self) -> None:
         """Stop reading from the engine: the client's buffer is full."""
         if self._upstream is None:
             return
+        self._looks.flush()
         self._held_since = now()
-        self._deadline.touched = None
+        if self._deadline is not None:
+            self._deadline.touched = None
         self._upstream.transport.pause_reading()
         self.tap.hold(self._held_since)
 
@@ -209,9 +239,11 @@ class Exchange:
         """The client took everything: read on from the engine."""
         if self._held_since is None:
             return
+        self._looks.flush()
         self._figures.held += stamp - self._held_since
         self._held_since = None
-        self._deadline.touched = stamp
+        if self._deadline is not None:
+            self._deadline.touched = stamp
         self.tap.release(stamp)
         if self._upstream is not None:
             self._upstream.transport.resume_reading()
@@ -278,8 +310,10 @@ class Exchange:
 
     def _end(self, stamp: int, ending: Ending) -> None:
         self.ended = True
+        self._looks.flush()
         self.client_drained(stamp)
-        self._deadline.cancel()
+        if self._deadline is not None:
+            self._deadline.cancel()
         self.tap.close(stamp, ending)
 
     def _release_upstream(self) -> Upstream | None:

@@ -2,7 +2,8 @@
 
 httptools gives no byte offset and silently parses a second message in the same read, so the end is counted here:
 by length, by chunks, or by the close of the connection. `feed` returns the payload (chunk framing removed) for the tap;
-`used` says how many bytes of that read belong to the message; `done` that it is complete. RFC 9112 sections 6 and 7.
+`used` says how many bytes of that read belong to the message; `done` that it is complete; `whole` that the read was
+nothing but whole chunks and more must follow, the usual read of a stream. RFC 9112 sections 6 and 7.
 """
 
 from typing import Protocol
@@ -10,7 +11,6 @@ from typing import Protocol
 _LINE_LIMIT = 4096  # a chunk-size line with its extensions
 _TRAILER_LIMIT = 64 * 1024
 _SIZE_DIGITS = 15  # 2**60 bytes is more than anybody sends, and fits an int64
-_HEX = frozenset(b"0123456789abcdefABCDEF")
 
 
 class FramingError(Exception):
@@ -22,6 +22,7 @@ class Extent(Protocol):
 
     done: bool
     used: int
+    whole: bool
 
     def feed(self, data: bytes) -> bytes:
         """Take one read, return its payload. FramingError when the framing is broken."""
@@ -31,12 +32,13 @@ class Extent(Protocol):
 class Length:
     """A body of a stated number of bytes; 0 is complete at once."""
 
-    __slots__ = ("_left", "done", "used")
+    __slots__ = ("_left", "done", "used", "whole")
 
     def __init__(self, length: int) -> None:
         self._left = length
         self.done = length == 0
         self.used = 0
+        self.whole = False
 
     def feed(self, data: bytes) -> bytes:
         """Take one read, return its payload; bytes beyond the length are not used."""
@@ -53,11 +55,12 @@ class Length:
 class UntilClose:
     """A body that ends when the connection does; never `done` by itself."""
 
-    __slots__ = ("done", "used")
+    __slots__ = ("done", "used", "whole")
 
     def __init__(self) -> None:
         self.done = False
         self.used = 0
+        self.whole = False
 
     def feed(self, data: bytes) -> bytes:
         """Take one read; all of it is payload."""
@@ -68,7 +71,7 @@ class UntilClose:
 class Chunked:
     """A chunked body, trailers included."""
 
-    __slots__ = ("_left", "_line", "_state", "_trailer", "done", "used")
+    __slots__ = ("_left", "_line", "_state", "_trailer", "done", "used", "whole")
 
     _SIZE, _DATA, _DATA_END, _TRAILERS = range(4)
 
@@ -79,24 +82,31 @@ class Chunked:
         self._trailer = 0
         self.done = False
         self.used = 0
+        self.whole = True  # at the boundary of two chunks
 
     def feed(self, data: bytes) -> bytes:
         """Take one read, return its payload. FramingError when the chunking is broken."""
-        if self._state == 0 and not self._line:
-            # The usual read: exactly one whole chunk.
-            line_end = data.find(b"\r\n", 1, 18)
-            if line_end > 0:
-                start = line_end + 2
-                if len(data) == start + chunk_size(data[:line_end]) + 2 and len(data) > start + 2:
-                    if data[-2:] != b"\r\n":
-                        raise FramingError("a chunk does not end with CRLF")
-                    self.used = len(data)
-                    return data[start:-2]
-        return self._walk(data)
-
-    def _walk(self, data: bytes) -> bytes:
+        if not self.whole:
+            return self._walk(data, 0, [])
+        size = len(data)
         pieces: list[bytes] = []
         at = 0
+        while (line_end := data.find(b"\r\n", at + 1, at + 18)) > 0:
+            start = line_end + 2
+            end = start + chunk_size(data[at:line_end])
+            if end == start or end + 2 > size:
+                break
+            if data[end : end + 2] != b"\r\n":
+                raise FramingError("a chunk does not end with CRLF")
+            if end + 2 == size:
+                self.used = size
+                return b"".join((*pieces, data[start:end])) if pieces else data[start:end]
+            pieces.append(data[start:end])
+            at = end + 2
+        return self._walk(data, at, pieces)
+
+    def _walk(self, data: bytes, at: int, pieces: list[bytes]) -> bytes:
+        """Take the rest of a read, `at` on, piece by piece; `pieces` is the payload found before."""
         size = len(data)
         while at < size and not self.done:
             if self._state == self._DATA:
@@ -109,6 +119,7 @@ class Chunked:
             else:
                 at = self._framing(data, at)
         self.used = at
+        self.whole = self._state == self._SIZE and not self._line
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def _framing(self, data: bytes, at: int) -> int:
@@ -145,6 +156,10 @@ class Chunked:
 def chunk_size(line: bytes) -> int:
     """Return the payload length that a chunk-size line (without CRLF) states; extensions are passed over."""
     digits = line.partition(b";")[0] if b";" in line else line
-    if not 0 < len(digits) <= _SIZE_DIGITS or not _HEX.issuperset(digits):
-        raise FramingError("a chunk size is not a hexadecimal number")
-    return int(digits, 16)
+    # int() would take more than digits: a sign, spaces, underscores (no alphanumerics), and the prefix 0x.
+    if len(digits) <= _SIZE_DIGITS and digits.isalnum() and digits[1:2] not in (b"x", b"X"):
+        try:
+            return int(digits, 16)
+        except ValueError:
+            pass
+    raise FramingError("a chunk size is not a hexadecimal number")

@@ -14,6 +14,7 @@ from exporter.relay.context import Context
 from exporter.relay.downstream import Downstream
 from exporter.relay.lag import LagSampler
 from exporter.relay.limits import Limits
+from exporter.relay.look_queue import LookQueue
 from exporter.relay.pool import Address, Pool
 
 _WATCH = 0.25  # seconds between looks at clients that are not being read
@@ -38,12 +39,17 @@ class Relay:
             figures=figures,
             open_tap=open_tap,
             pool=Pool(loop, upstream, limits, figures),
+            looks=LookQueue(loop, figures),
             host=upstream.authority,
             preserve_host=preserve_host,
         )
         self._server: asyncio.Server | None = None
         self._watch: asyncio.TimerHandle | None = None
         self._lag: LagSampler | None = None
+
+    def look(self) -> None:
+        """Let the taps look at every read that waits for it; whoever reads figures calls this first."""
+        self._context.looks.flush()
 
     @property
     def ready(self) -> bool:

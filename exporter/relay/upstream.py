@@ -19,6 +19,8 @@ log = logging.getLogger(__name__)
 class Upstream(asyncio.Protocol):
     """An engine connection; `exchange` is the one it serves, `None` while it is idle in the pool."""
 
+    __slots__ = ("_counted", "_figures", "_lost", "_pool", "exchange", "idle_timer", "reused", "transport")
+
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
         self.transport: asyncio.Transport = cast(asyncio.Transport, None)  # set by connection_made
