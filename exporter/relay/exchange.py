@@ -163,14 +163,20 @@ class Exchange:
         if self._deadline is not None:
             self._deadline.touched = stamp
         if body.whole and not self._dechunk:
-            added = self._write_down(data, stamp)
-            self._looks.put((self.tap, payload, stamp, added))
+            client = self._client
+            client.transport.write(data)
+            if client.blocked:
+                self._wait(stamp)
+                added = NOT_YET
+            else:
+                added = now() - stamp
+            self._looks.put((self.tap, payload, stamp, added, len(data)))
             return
         used = body.used
         wire = payload if self._dechunk else data if used == len(data) else data[:used]
         added = self._write_down(wire, stamp) if wire else NOT_YET
         if payload:
-            self._looks.put((self.tap, payload, stamp, added))
+            self._looks.put((self.tap, payload, stamp, added, 0))
         else:
             self._note(added)
         if body.done:
@@ -178,15 +184,18 @@ class Exchange:
 
     def _write_down(self, data: bytes, stamp: int) -> int:
         """Write to the client; return how many ns after `stamp` its socket had it all, or NOT_YET."""
-        client = self._client
-        client.transport.write(data)
+        self._client.transport.write(data)
         self._figures.bytes_to_client += len(data)
-        if not client.blocked:
+        if not self._client.blocked:
             return now() - stamp
-        client.unsent.append(stamp)
-        if self._held_since is None and client.unsent_bytes > self._context.limits.stream_buffer:
-            self._hold()
+        self._wait(stamp)
         return NOT_YET
+
+    def _wait(self, stamp: int) -> None:
+        """Note a read that is not all sent; when too much waits, stop reading."""
+        self._client.unsent.append(stamp)
+        if self._held_since is None and self._client.unsent_bytes > self._context.limits.stream_buffer:
+            self._hold()
 
     def _note(self, added: int) -> None:
         """Observe how long a read took that no tap looks at."""

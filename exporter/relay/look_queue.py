@@ -12,36 +12,38 @@ import asyncio
 from exporter.core.relay_figures import RelayFigures
 from exporter.core.tap import Tap
 
-# Past either of these the queue is emptied at the end of this turn of the loop, when all that is ready was relayed.
-_MANY = 128  # about 1 ms of looking
-_MUCH = 1 << 20
+# So many reads are looked at when this turn of the loop has relayed all that is ready; about 1 ms of looking.
+_MANY = 128
+# A read of so many bytes is looked at at once: it has long cost more than cold caches do, and what waits stays small.
+_LARGE = 16 * 1024
 
 NOT_YET = -1
 
 
-# One read: its tap, what that must see, the read's stamp, and how many ns later the client's socket had it (NOT_YET
-# while bytes for the client are unsent: then it is counted when they are sent). A plain tuple: this is the hot path.
-Look = tuple[Tap, bytes, int, int]
+# One read: its tap, what that must see, the read's stamp, how many ns later the client's socket had it (NOT_YET while
+# bytes for the client are unsent: then it is counted when they are sent), and the written bytes that are not counted
+# yet. A plain tuple: this is the hot path.
+Look = tuple[Tap, bytes, int, int, int]
 
 
 class LookQueue:
     """Reads in the order they came."""
 
-    __slots__ = ("_figures", "_loop", "_reads", "_size", "_soon")
+    __slots__ = ("_figures", "_loop", "_reads", "_soon")
 
     def __init__(self, loop: asyncio.AbstractEventLoop, figures: RelayFigures) -> None:
         self._loop = loop
         self._figures = figures
         self._reads: list[Look] = []
-        self._size = 0
         self._soon = False  # a flush at the end of this turn of the loop is on its way
 
     def put(self, look: Look) -> None:
         """Keep a read until the next flush."""
         reads = self._reads
         reads.append(look)
-        self._size += len(look[1])
-        if (len(reads) >= _MANY or self._size >= _MUCH) and not self._soon:
+        if len(look[1]) > _LARGE:
+            self.flush()
+        elif len(reads) >= _MANY and not self._soon:
             self._soon = True
             self._loop.call_soon(self.flush)
 
@@ -52,9 +54,11 @@ class LookQueue:
         if not reads:
             return
         self._reads = []
-        self._size = 0
         observe = self._figures.added.observe
-        for tap, payload, stamp, added in reads:
+        total = 0
+        for tap, payload, stamp, added, size in reads:
+            total += size
             tap.feed(payload, stamp)
             if added >= 0:
                 observe(added)
+        self._figures.bytes_to_client += total
