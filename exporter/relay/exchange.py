@@ -14,7 +14,7 @@ from exporter.core.ending import Ending
 from exporter.relay.answers import answer
 from exporter.relay.clock import now
 from exporter.relay.deadline import Deadline
-from exporter.relay.extent import Extent, FramingError
+from exporter.relay.extent import Extent, FramingError, may_end
 from exporter.relay.head import HeadError, RequestHead
 from exporter.relay.look_queue import NOT_YET
 from exporter.relay.pool import ConnectError
@@ -34,17 +34,16 @@ class Exchange:
     """Relays one exchange between a client connection and an engine connection."""
 
     __slots__ = (
-        "_body",
         "_client",
         "_connecting",
         "_context",
         "_deadline",
-        "_dechunk",
         "_figures",
         "_held_since",
         "_looks",
         "_reply",
         "_request",
+        "_streaming",
         "_uplink",
         "_upstream",
         "ended",
@@ -67,8 +66,7 @@ class Exchange:
         if limits.idle is not None or limits.total is not None:
             self._deadline = Deadline(context.loop, limits.idle, limits.total, self._expire)
         self._looks = context.looks
-        self._body: Extent | None = None  # of the answer, and whether to take its chunking away: kept near for the
-        self._dechunk = False  # hot path, as `Reply` found them
+        self._streaming = False  # the answer's head is through, and its reads may be looked at later
         self.ended = False
 
     # --- towards the engine -------------------------------------------------------------------------------------
@@ -150,71 +148,73 @@ class Exchange:
     # --- towards the client -------------------------------------------------------------------------------------
 
     def from_engine(self, data: bytes, stamp: int) -> None:
-        """Hand on what one read brought; `stamp` was taken before anything else. The hot path."""
-        body = self._body
+        """Hand on what one read brought; `stamp` was taken before anything else. The hot path.
+
+        A read of a stream that can't hold its end is written on as it is, and looked at later with others.
+        """
+        if self._streaming and not may_end(data):
+            client = self._client
+            client.transport.write(data)
+            if client.blocked:
+                client.unsent.append(stamp)
+                self._looks.put((self, data, stamp, NOT_YET))
+                self._hold_if_full()
+            else:
+                self._looks.put((self, data, stamp, now() - stamp))
+        else:
+            self._looks.flush()
+            self._from_engine(data, stamp)
+            self._hold_if_full()
+
+    def look(self, data: bytes, stamp: int) -> None:
+        """Look at a read that was relayed before: take its framing off, and let the tap see the rest."""
+        body = self._reply.body
+        if body is None or self.ended:
+            return
+        if self._deadline is not None:
+            self._deadline.touched = stamp
+        try:
+            payload = body.feed(data)
+        except FramingError as error:
+            self.fail(Ending.CUT, str(error), stamp)
+            return
+        if payload:
+            self.tap.feed(payload, stamp)
+
+    def _from_engine(self, data: bytes, stamp: int) -> None:
+        """Hand on a read that may hold heads, or the end."""
+        if self._deadline is not None:
+            self._deadline.touched = stamp
+        reply = self._reply
+        if not reply.begun:
+            data = self._take_heads(data, stamp)
+        body = reply.body
         if body is None:
-            self._before_body(data, stamp)
+            if reply.tunnel and data:
+                self._write_down(data, stamp)
+            return
+        if not data and not body.done:
             return
         try:
             payload = body.feed(data)
         except FramingError as error:
             self.fail(Ending.CUT, str(error), stamp)
             return
-        if self._deadline is not None:
-            self._deadline.touched = stamp
-        if body.whole and not self._dechunk:
-            client = self._client
-            client.transport.write(data)
-            if client.blocked:
-                self._wait(stamp)
-                added = NOT_YET
-            else:
-                added = now() - stamp
-            self._looks.put((self.tap, payload, stamp, added, len(data)))
-            return
-        used = body.used
-        wire = payload if self._dechunk else data if used == len(data) else data[:used]
-        added = self._write_down(wire, stamp) if wire else NOT_YET
+        wire = payload if reply.dechunk else data[: body.used]
+        if wire:
+            self._write_down(wire, stamp)
         if payload:
-            self._looks.put((self.tap, payload, stamp, added, 0))
-        else:
-            self._note(added)
+            self.tap.feed(payload, stamp)
         if body.done:
-            self._complete(stamp, beyond=used != len(data))
+            self._complete(stamp, beyond=body.used != len(data))
 
-    def _write_down(self, data: bytes, stamp: int) -> int:
-        """Write to the client; return how many ns after `stamp` its socket had it all, or NOT_YET."""
+    def _write_down(self, data: bytes, stamp: int) -> None:
         self._client.transport.write(data)
         self._figures.bytes_to_client += len(data)
-        if not self._client.blocked:
-            return now() - stamp
-        self._wait(stamp)
-        return NOT_YET
-
-    def _wait(self, stamp: int) -> None:
-        """Note a read that is not all sent; when too much waits, stop reading."""
-        self._client.unsent.append(stamp)
-        if self._held_since is None and self._client.unsent_bytes > self._context.limits.stream_buffer:
-            self._hold()
-
-    def _note(self, added: int) -> None:
-        """Observe how long a read took that no tap looks at."""
-        if added != NOT_YET:
-            self._figures.added.observe(added)
-
-    def _before_body(self, data: bytes, stamp: int) -> None:
-        """Hand on heads, and what follows them in the same read; or the bytes of a tunnel."""
-        if self._deadline is not None:
-            self._deadline.touched = stamp
-        if not self._reply.tunnel:
-            data = self._take_heads(data, stamp)
-        if self._reply.tunnel and data:
-            self._note(self._write_down(data, stamp))
-            return
-        body = self._body = self._reply.body
-        self._dechunk = self._reply.dechunk
-        if body is not None and (data or body.done):
-            self.from_engine(data, stamp)
+        if self._client.blocked:
+            self._client.unsent.append(stamp)
+        else:
+            self._figures.added.observe(now() - stamp)
 
     def _take_heads(self, data: bytes, stamp: int) -> bytes:
         """Take response heads, 1xx ones too; return the bytes behind the final one."""
@@ -228,14 +228,19 @@ class Exchange:
             if head is None:
                 return b""
             if onward := reply.onward(head):
-                self._note(self._write_down(onward, stamp))
+                self._write_down(onward, stamp)
             if head.final:
+                self._streaming = reply.streaming
                 self.tap.head(head.status, head.headers, stamp)
         return data
 
-    def _hold(self) -> None:
-        """Stop reading from the engine: the client's buffer is full."""
-        if self._upstream is None:
+    def _hold_if_full(self) -> None:
+        """Stop reading from the engine when the client's buffer is full, after the tap saw what was read before."""
+        if (
+            self._upstream is None
+            or self._held_since is not None
+            or self._client.unsent_bytes <= self._context.limits.stream_buffer
+        ):
             return
         self._looks.flush()
         self._held_since = now()
@@ -318,8 +323,8 @@ class Exchange:
             self._client.write_last(answer(ending, message, bodiless=self._request.method == "HEAD"))
 
     def _end(self, stamp: int, ending: Ending) -> None:
-        self.ended = True
         self._looks.flush()
+        self.ended = True
         self.client_drained(stamp)
         if self._deadline is not None:
             self._deadline.cancel()

@@ -2,8 +2,7 @@
 
 httptools gives no byte offset and silently parses a second message in the same read, so the end is counted here:
 by length, by chunks, or by the close of the connection. `feed` returns the payload (chunk framing removed) for the tap;
-`used` says how many bytes of that read belong to the message; `done` that it is complete; `whole` that the read was
-nothing but whole chunks and more must follow, the usual read of a stream. RFC 9112 sections 6 and 7.
+`used` says how many bytes of that read belong to the message; `done` that it is complete. RFC 9112 sections 6 and 7.
 """
 
 from typing import Protocol
@@ -22,7 +21,6 @@ class Extent(Protocol):
 
     done: bool
     used: int
-    whole: bool
 
     def feed(self, data: bytes) -> bytes:
         """Take one read, return its payload. FramingError when the framing is broken."""
@@ -32,13 +30,12 @@ class Extent(Protocol):
 class Length:
     """A body of a stated number of bytes; 0 is complete at once."""
 
-    __slots__ = ("_left", "done", "used", "whole")
+    __slots__ = ("_left", "done", "used")
 
     def __init__(self, length: int) -> None:
         self._left = length
         self.done = length == 0
         self.used = 0
-        self.whole = False
 
     def feed(self, data: bytes) -> bytes:
         """Take one read, return its payload; bytes beyond the length are not used."""
@@ -55,12 +52,11 @@ class Length:
 class UntilClose:
     """A body that ends when the connection does; never `done` by itself."""
 
-    __slots__ = ("done", "used", "whole")
+    __slots__ = ("done", "used")
 
     def __init__(self) -> None:
         self.done = False
         self.used = 0
-        self.whole = False
 
     def feed(self, data: bytes) -> bytes:
         """Take one read; all of it is payload."""
@@ -71,7 +67,7 @@ class UntilClose:
 class Chunked:
     """A chunked body, trailers included."""
 
-    __slots__ = ("_left", "_line", "_state", "_trailer", "done", "used", "whole")
+    __slots__ = ("_between", "_left", "_line", "_state", "_trailer", "done", "used")
 
     _SIZE, _DATA, _DATA_END, _TRAILERS = range(4)
 
@@ -82,11 +78,11 @@ class Chunked:
         self._trailer = 0
         self.done = False
         self.used = 0
-        self.whole = True  # at the boundary of two chunks
+        self._between = True  # a chunk-size line begins with the next byte
 
     def feed(self, data: bytes) -> bytes:
         """Take one read, return its payload. FramingError when the chunking is broken."""
-        if not self.whole:
+        if not self._between:
             return self._walk(data, 0, [])
         size = len(data)
         pieces: list[bytes] = []
@@ -119,7 +115,7 @@ class Chunked:
             else:
                 at = self._framing(data, at)
         self.used = at
-        self.whole = self._state == self._SIZE and not self._line
+        self._between = self._state == self._SIZE and not self._line
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def _framing(self, data: bytes, at: int) -> int:
@@ -151,6 +147,15 @@ class Chunked:
             if self._trailer > _TRAILER_LIMIT:
                 raise FramingError("the trailers are too long")
             self.done = not line
+
+
+def may_end(data: bytes) -> bool:
+    """Return whether a chunked message may end within this read, whatever came before it.
+
+    Its last four bytes are CR LF CR LF: the end of the last line of framing, and an empty line. So a read that neither
+    holds these four nor begins with a CR or LF (the rest of them) holds no end.
+    """
+    return data[0] in (13, 10) or b"\r\n\r\n" in data
 
 
 def chunk_size(line: bytes) -> int:

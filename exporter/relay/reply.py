@@ -41,6 +41,11 @@ class Reply:
         return isinstance(self.body, UntilClose)
 
     @property
+    def streaming(self) -> bool:
+        """Whether reads of the body go on as they are: chunked or until close, and nothing to repair."""
+        return isinstance(self.body, Chunked | UntilClose) and not self.dechunk
+
+    @property
     def client_sees_close(self) -> bool:
         """Whether the client can tell the end of this answer only by the close of its connection."""
         return self.dechunk or self.tunnel or self.ends_with_close

@@ -12,7 +12,7 @@ from exporter.core.tap import Tap
 from exporter.relay.clock import now
 from exporter.relay.context import Context
 from exporter.relay.downstream import Downstream
-from exporter.relay.lag import LagSampler
+from exporter.relay.heartbeat import Heartbeat
 from exporter.relay.limits import Limits
 from exporter.relay.look_queue import LookQueue
 from exporter.relay.pool import Address, Pool
@@ -45,7 +45,7 @@ class Relay:
         )
         self._server: asyncio.Server | None = None
         self._watch: asyncio.TimerHandle | None = None
-        self._lag: LagSampler | None = None
+        self._heartbeat: Heartbeat | None = None
 
     def look(self) -> None:
         """Let the taps look at every read that waits for it; whoever reads figures calls this first."""
@@ -66,7 +66,7 @@ class Relay:
         else:
             self._server = await loop.create_server(self._client, address.host, address.port, backlog=_BACKLOG)
             bound = Address(address.host, self._server.sockets[0].getsockname()[1])
-        self._lag = LagSampler(loop, self._context.figures.loop_lag)
+        self._heartbeat = Heartbeat(loop, self._context.figures.loop_lag, self._context.looks)
         self._watch = loop.call_later(_WATCH, self._look)
         return bound
 
@@ -99,11 +99,10 @@ class Relay:
         """Stop listening and close every connection at once."""
         if self._server is not None:
             self._server.close()
-        for timer in (self._watch, self._lag):
-            if isinstance(timer, LagSampler):
-                timer.stop()
-            elif timer is not None:
-                timer.cancel()
+        if self._heartbeat is not None:
+            self._heartbeat.stop()
+        if self._watch is not None:
+            self._watch.cancel()
         self._context.pool.close()
         for client in list(self._context.clients):
             client.transport.abort()
