@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# So many reads are looked at when this turn of the loop has relayed all that is ready; about 1 ms of looking.
-_MANY = 128
+# So many reads are looked at when this turn of the loop has relayed all that is ready; about half a millisecond of looking.
+_MANY = 64
 # A read of so many bytes is looked at at once: cold caches are nothing beside its size, and what waits stays small.
 _LARGE = 16 * 1024
 
