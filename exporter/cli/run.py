@@ -9,9 +9,15 @@ import typer
 
 
 def run(
-    upstream: Annotated[str | None, typer.Option(help="The engine: http://HOST[:PORT] or unix:/path.")] = None,
-    listen: Annotated[str | None, typer.Option(help="Where clients connect: HOST:PORT or unix:/path.")] = None,
-    admin: Annotated[str | None, typer.Option(help="Where /metrics and the index are: HOST:PORT.")] = None,
+    upstream: Annotated[
+        str | None, typer.Option(help="The engine: http://HOST[:PORT] or unix:/path.", allow_from_autoenv=False)
+    ] = None,
+    listen: Annotated[
+        str | None, typer.Option(help="Where clients connect: HOST:PORT or unix:/path.", allow_from_autoenv=False)
+    ] = None,
+    admin: Annotated[
+        str | None, typer.Option(help="Where /metrics and the index are: HOST:PORT.", allow_from_autoenv=False)
+    ] = None,
     config: Annotated[Path | None, typer.Option(help="Configuration file (YAML).", envvar="STALLWATCH_CONFIG")] = None,
 ) -> None:
     """Relay requests to an engine, measure the answers, and serve the figures on the admin port.
