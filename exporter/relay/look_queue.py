@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# So many reads are looked at when this turn of the loop has relayed all that is ready; about half a millisecond of looking.
+# So many reads are looked at when this turn of the loop has relayed all that is ready: half a millisecond of looking.
 _MANY = 64
 # A read of so many bytes is looked at at once: cold caches are nothing beside its size, and what waits stays small.
 _LARGE = 16 * 1024

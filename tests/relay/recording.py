@@ -33,6 +33,7 @@ class Recording:
         self.headers: Fields = []
         self.reads: list[tuple[int, bytes]] = []
         self.holds: list[tuple[str, int]] = []
+        self.stamps: list[int] = []  # of reads, holds, releases and the end, in the order they were told
         self.blocked_for = 0
         self.ending: Ending | None = None
         self.closed_at: int | None = None
@@ -60,12 +61,15 @@ class Recording:
     def feed(self, data: bytes, now: int) -> None:
         self.calls.append("feed")
         self.reads.append((now, data))
+        self.stamps.append(now)
 
     def hold(self, now: int) -> None:
         self.holds.append(("hold", now))
+        self.stamps.append(now)
 
     def release(self, now: int) -> None:
         self.holds.append(("release", now))
+        self.stamps.append(now)
 
     def blocked(self, duration: int) -> None:
         self.blocked_for += duration
@@ -73,6 +77,7 @@ class Recording:
     def close(self, now: int, ending: Ending) -> None:
         assert self.ending is None, "closed twice"
         self.ending, self.closed_at = ending, now
+        self.stamps.append(now)
 
     @property
     def body(self) -> bytes:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.relay.extent import Chunked, Extent, FramingError, Length, UntilClose, chunk_size
+from exporter.relay.extent import Chunked, Extent, FramingError, Length, UntilClose, chunk_size, may_end
 from tests.http_bytes import LAST_CHUNK, chunk
 
 
@@ -95,6 +95,22 @@ def test_until_close_is_never_done() -> None:
     extent = UntilClose()
     assert walk(extent, [b"a", b"bc"]) == (b"abc", 3)
     assert not extent.done
+
+
+@given(
+    st.lists(st.binary(min_size=1, max_size=20) | st.sampled_from([b"\r\n\r\n", b"\n", b"\r"]), max_size=5),
+    st.sampled_from([b"", b"X: 1\r\n", b"X: 1\r\nY: 2\r\n"]),
+    st.data(),
+)
+def test_a_read_that_may_not_end_a_message_never_does(
+    pieces: list[bytes], trailers: bytes, data: st.DataObject
+) -> None:
+    wire = b"".join(map(chunk, pieces)) + b"0\r\n" + trailers + b"\r\n"
+    extent = Chunked()
+    for read in cuts(wire, data.draw(st.lists(st.integers(0, len(wire)), max_size=12))):
+        extent.feed(read)
+        assert may_end(read) or not extent.done
+    assert extent.done
 
 
 @given(st.binary(max_size=12))

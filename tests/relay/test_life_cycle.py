@@ -227,6 +227,7 @@ async def test_C27_a_slow_reader_holds_the_engine_back_and_loses_nothing(
     assert [kind for kind, _ in tap.holds] == ["hold", "release"] * (len(tap.holds) // 2)
     held = sum(at if kind == "release" else -at for kind, at in tap.holds)
     assert relay.figures.held == held > 0
+    assert tap.stamps == sorted(tap.stamps)
     assert tap.blocked_for >= held
     assert relay.figures.added.count >= len(tap.reads)
 
@@ -315,6 +316,68 @@ async def test_C26_a_drain_cuts_what_does_not_end(start_engine: StartEngine, sta
         await client.until_ended()
     assert client.received == SSE_HEAD
     assert relay.taps[0].ending is Ending.SHUTDOWN
+
+
+async def test_what_waits_for_a_look_is_seen_before_the_end(start_engine: StartEngine, start_relay: StartRelay) -> None:
+    """Many streams are read in one turn: each tap sees all its reads, in order, and then the end."""
+    events = [chunk(C(str(n))) for n in range(40)]
+    engine = await start_engine(default=[send(SSE_HEAD, *events), peer_ends])
+    relay = await start_relay(engine.port)
+    clients = [await RawClient.connect(relay.port) for _ in range(30)]
+    for client in clients:
+        await client.send(chat())
+    for client in clients:
+        await client.until_seen(events[-1])
+        client.close()
+    await relay.ended(30)
+    for tap in relay.taps:
+        assert tap.body == b"".join(C(str(n)) for n in range(40))
+        assert tap.stamps == sorted(tap.stamps)
+    assert relay.figures.bytes_to_client == 30 * len(SSE_HEAD + b"".join(events))
+
+
+async def test_a_fault_while_looking_ends_that_exchange_alone(
+    start_engine: StartEngine,
+    start_relay: StartRelay,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    go = asyncio.Event()
+    script = [send(SSE_HEAD), wait_for(go), send(chunk(C("a"))), peer_ends]
+    engine = await start_engine(script, [send(SSE_HEAD), wait_for(go), send(chunk(C("a")) + LAST_CHUNK)])
+    relay = await start_relay(engine.port)
+    async with await RawClient.connect(relay.port) as bad, await RawClient.connect(relay.port) as good:
+        await bad.send(chat())
+        await bad.until_seen(SSE_HEAD)
+        await good.send(chat())
+        await good.until_seen(SSE_HEAD)
+
+        def fail(data: bytes, now: int) -> None:
+            raise RuntimeError("a fault of the core that got out")
+
+        monkeypatch.setattr(relay.taps[0], "feed", fail)
+        go.set()
+        await bad.until_ended()
+        assert (await good.response()).body == C("a")
+    assert bad.received == SSE_HEAD + chunk(C("a"))
+    assert [tap.ending for tap in relay.taps] == [Ending.FAULT, Ending.COMPLETE]
+    assert "fault while looking at an answer" in caplog.text
+
+
+async def test_C03_the_end_of_a_stream_with_crlf_lines_is_found_at_once(
+    start_engine: StartEngine, start_relay: StartRelay
+) -> None:
+    """Its events end in CR LF CR LF too, and its last chunk is cut at every place."""
+    event = b'data: {"choices":[]}\r\n\r\n'
+    for cut in range(1, len(LAST_CHUNK)):
+        engine = await start_engine(send(SSE_HEAD, chunk(event), LAST_CHUNK[:cut], LAST_CHUNK[cut:]))
+        relay = await start_relay(engine.port)
+        async with await RawClient.connect(relay.port) as client:
+            await client.send(chat())
+            got = await client.response()
+        assert bytes(got.raw) == engine.exchanges[0].written
+        await relay.ended(1)
+        assert relay.taps[0].ending is Ending.COMPLETE
 
 
 async def test_a_fault_of_ours_ends_the_exchange_and_is_counted(
