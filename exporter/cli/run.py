@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from exporter.cli.failure import CommandError
+
 
 def run(
     upstream: Annotated[
@@ -32,6 +34,5 @@ def run(
     try:
         code = app.main(settings.load(config, {"upstream": upstream, "listen": listen, "admin": admin}))
     except (settings.SettingsError, app.BindError) as error:
-        print(f"stallwatch run: {error}", file=sys.stderr)  # noqa: T201 - one line for the user
-        raise typer.Exit(2) from error
+        raise CommandError("run", str(error), status=2) from error
     raise typer.Exit(code)
