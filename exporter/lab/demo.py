@@ -98,7 +98,8 @@ class Demo:
             await engine.ready(START)
             await self._until_ready(session, sidecar)
             self.screen.say(f"requests go to  {self._listen}/v1/chat/completions (model sim)")
-            self.screen.say(f"metrics are at  {self._admin}/metrics, the engine's own at {self._engine}/metrics")
+            self.screen.say(f"metrics are at  {self._admin}/metrics")
+            self.screen.say(f"the engine's own at {self._engine}/metrics")
             work: list[Coroutine[Any, Any, None]] = [self._phases(session), engine.died(), sidecar.died()]
             if self.plan.load:
                 self._load = Load(self._listen, Mix())
