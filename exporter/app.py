@@ -21,7 +21,6 @@ from exporter.views.admin import About, make_app, serve
 
 log = logging.getLogger("stallwatch")
 
-_TICK = 0.02  # seconds between looks at what became certain
 _SLICE = 1_000_000  # ns a tick may work at a time
 
 
@@ -41,9 +40,9 @@ class Sidecar:
             relay_limits(settings),
             self.board.relay,
             self.board.open,
-            settings.preserve_host,
+            preserve_host=settings.preserve_host,
+            each_beat=self._tick,
         )
-        self._tick_timer: asyncio.TimerHandle | None = None
         self.listen = settings.listen  # with the bound port, once started
         self.admin = settings.admin
 
@@ -53,35 +52,30 @@ class Sidecar:
         admin = make_app(self._families, lambda: self._relay.ready, self._token, _about(settings))
         try:
             self._runner = await serve(admin, settings.admin.host, settings.admin.port)
-        except OSError as error:
-            raise BindError(f"admin: can't listen on {url(settings.admin)}: {error.strerror or error}") from error
+        except (OSError, ValueError) as error:
+            raise _bind_error("admin", settings.admin, error) from error
         try:
             bound = await self._relay.listen(Address(*settings.listen))
-        except OSError as error:
+        except (OSError, ValueError) as error:
             await self._runner.cleanup()
-            raise BindError(f"listen: can't listen on {url(settings.listen)}: {error.strerror or error}") from error
+            raise _bind_error("listen", settings.listen, error) from error
         self.listen = Place(bound.host, bound.port, bound.path)
         self.admin = Place(settings.admin.host, self._runner.addresses[0][1])
-        self._tick()
 
     def __str__(self) -> str:
         return f"listening on {url(self.listen)}, admin on {url(self.admin)}, upstream {url(self._settings.upstream)}"
 
     def _families(self) -> Iterator[Family]:
-        self._relay.look()
+        self._relay.settle()
         return self.board.families(now())
 
     def _tick(self) -> None:
-        self._relay.look()
         end = now() + _SLICE
         self.board.tick(now(), lambda: now() < end)
-        self._tick_timer = asyncio.get_running_loop().call_later(_TICK, self._tick)
 
     async def stop(self, drain: bool) -> int:
         """Drain, or not, and close everything; return how many exchanges were cut."""
         cut = await self._relay.drain() if drain else 0
-        if self._tick_timer is not None:
-            self._tick_timer.cancel()
         await self._relay.close()
         await self._runner.cleanup()
         return cut
@@ -102,12 +96,14 @@ async def run(settings: Settings) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, ask)
     await asked.wait()
-    log.info("draining for at most %g s; a second signal ends at once", settings.timeouts.drain)
+    grace = settings.timeouts.drain
+    log.info("draining for at most %s; a second signal ends at once", "ever" if grace is None else f"{grace:g} s")
     stopping = loop.create_task(sidecar.stop(drain=True))
     hurry = loop.create_task(again.wait())
     await asyncio.wait({stopping, hurry}, return_when=asyncio.FIRST_COMPLETED)
     if not stopping.done():
         stopping.cancel()
+        await asyncio.gather(stopping, return_exceptions=True)
         await sidecar.stop(drain=False)
         return 1
     hurry.cancel()
@@ -155,6 +151,10 @@ def url(place: Place) -> str:
         return f"unix:{place.path}"
     host = f"[{place.host}]" if ":" in place.host else place.host
     return f"http://{host}:{place.port}"
+
+
+def _bind_error(key: str, place: Place, error: Exception) -> BindError:
+    return BindError(f"{key}: can't listen on {url(place)}: {getattr(error, 'strerror', None) or error}")
 
 
 def _about(settings: Settings) -> About:

@@ -56,7 +56,10 @@ def _seconds_or_off(value: object) -> float | None:
     return None if value in (None, False, "off") else _seconds(value)
 
 
-def _place(value: object) -> Place:
+_HOST = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,252}[A-Za-z0-9])?|\[[0-9A-Fa-f:.]{2,45}(?:%[A-Za-z0-9]+)?\]")
+
+
+def _place(value: object, lowest: int = 0) -> Place:
     expected = "expected HOST:PORT or unix:/path"
     if isinstance(value, Place):
         return value
@@ -65,10 +68,11 @@ def _place(value: object) -> Place:
     if value.startswith("unix:/"):
         return Place(path=value.removeprefix("unix:"))
     host, colon, port = value.rpartition(":")
-    host = host[1:-1] if host[:1] == "[" and host[-1:] == "]" else host
-    if not colon or not host or not re.fullmatch(r"[0-9]{1,5}", port) or int(port) > 65535:
+    if not colon or not _HOST.fullmatch(host) or not re.fullmatch(r"[0-9]{1,5}", port):
         raise ValueError(expected)
-    return Place(host, int(port))
+    if not lowest <= int(port) <= 65535:
+        raise ValueError(f"{expected}, with a port from {lowest} to 65535")
+    return Place(host.strip("[]"), int(port))
 
 
 def _tcp_place(value: object) -> Place:
@@ -81,17 +85,33 @@ def _tcp_place(value: object) -> Place:
 def _engine(value: object) -> Place:
     if isinstance(value, Place):
         return value
-    if not isinstance(value, str) or not value.startswith(("http://", "unix:/")):
+    if not isinstance(value, str) or not re.match(r"(?i:http://)|unix:/", value):
         raise ValueError("expected http://HOST[:PORT] or unix:/path (https is not built yet)")
     if value.startswith("unix:/"):
         return _place(value)
-    authority = value.removeprefix("http://").removesuffix("/")
-    if not authority or re.search(r"[/?#@\s]", authority):
-        raise ValueError("expected http://HOST[:PORT] without a path or user name")
-    return _place(authority if re.search(r":[0-9]*$", authority) else f"{authority}:80")
+    authority = value[len("http://") :].removesuffix("/")
+    try:
+        return _place(authority if re.search(r":[^\]:]*$", authority) else f"{authority}:80", lowest=1)
+    except ValueError as error:
+        raise ValueError("expected http://HOST[:PORT] without a path or user name") from error
+
+
+def _names(value: object) -> object:
+    if not isinstance(value, list | tuple) or not all(isinstance(name, str) and name for name in value):
+        raise ValueError("expected a list of model names, such as [small, big]")
+    return tuple(value)
+
+
+def _head_size(value: object) -> object:
+    size = _size(value)
+    if not isinstance(size, int) or size < 1024:
+        raise ValueError("expected a size of at least 1KiB")
+    return size
 
 
 Size = Annotated[int, BeforeValidator(_size)]
+HeadSize = Annotated[int, BeforeValidator(_head_size)]
+Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
 Seconds = Annotated[float, BeforeValidator(_seconds)]
 SecondsOrOff = Annotated[float | None, BeforeValidator(_seconds_or_off)]
 ListenPlace = Annotated[Place, BeforeValidator(_place)]
@@ -106,14 +126,14 @@ class _Frozen(BaseModel):
 class Models(_Frozen):
     """Which values the label `model` may take."""
 
-    allow: tuple[str, ...] = Field((), strict=False)
+    allow: Names = ()
     max: int = Field(20, ge=1, le=1000)
 
 
 class LimitSettings(_Frozen):
     """Sizes in bytes."""
 
-    head: Size = 64 << 10
+    head: HeadSize = 64 << 10
     stream_buffer: Size = 1 << 20
     event: Size = 1 << 20
     request_tap: Size = 1 << 20
@@ -129,7 +149,7 @@ class Timeouts(_Frozen):
     upstream_idle: Seconds = 3.0
     idle: SecondsOrOff = None
     total: SecondsOrOff = None
-    drain: Seconds = 600.0
+    drain: SecondsOrOff = 600.0
 
 
 class Settings(_Frozen):
@@ -181,9 +201,19 @@ def read_token(settings: Settings) -> str | None:
     return token
 
 
+class _Loader(yaml.SafeLoader):
+    """A SafeLoader that refuses a key given twice; YAML would let the last one win without a word."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        keys = [key.value for key, _ in node.value]
+        if twice := next((key for key in keys if keys.count(key) > 1), None):
+            raise yaml.MarkedYAMLError(problem=f"the key {twice} is given twice", problem_mark=node.start_mark)
+        return super().construct_mapping(node, deep)
+
+
 def _read(file: Path) -> dict[str, Any]:
     try:
-        content = yaml.safe_load(file.read_text())
+        content = yaml.load(file.read_text(), _Loader)
     except (OSError, UnicodeDecodeError) as error:
         raise SettingsError(f"{file}: can't be read: {error}") from error
     except yaml.YAMLError as error:

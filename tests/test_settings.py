@@ -14,7 +14,7 @@ BAD = {
     "unknown-inner-key": ("timeouts.conect", "unknown key; did you mean connect?"),
     "unknown-key-like-none": ("zzz", "unknown key"),
     "bad-listen": ("listen", "expected HOST:PORT or unix:/path, got '8080'"),
-    "bad-port": ("admin", "expected HOST:PORT or unix:/path, got '127.0.0.1:99999'"),
+    "bad-port": ("admin", "expected HOST:PORT or unix:/path, with a port from 0 to 65535, got '127.0.0.1:99999'"),
     "upstream-with-path": ("upstream", "expected http://HOST[:PORT] without a path or user name"),
     "upstream-https": ("upstream", "https is not built yet"),
     "time-without-unit": ("timeouts.connect", "expected a number with its unit, such as 5s (ms, s, m, h, d), got 5"),
@@ -23,6 +23,15 @@ BAD = {
     "size-zero": ("limits.event", "expected a size above 0, such as 64KiB, got 0"),
     "wrong-type": ("preserve_host", "got 'maybe'"),
     "connections-zero": ("limits.connections", "greater than or equal to 1, got 0"),
+    "key-twice": ("", "the key listen is given twice"),
+    "upstream-half-bracket": ("upstream", "expected http://HOST[:PORT] without a path or user name"),
+    "upstream-port-zero": ("upstream", "expected http://HOST[:PORT]"),
+    "upstream-two-hosts": ("upstream", "expected http://HOST[:PORT]"),
+    "upstream-signed-port": ("upstream", "expected http://HOST[:PORT]"),
+    "listen-half-bracket": ("listen", "expected HOST:PORT or unix:/path, got '[::1'"),
+    "listen-empty-label": ("listen", "expected HOST:PORT or unix:/path"),
+    "models-no-list": ("models.allow", "expected a list of model names, such as [small, big], got 'x'"),
+    "head-tiny": ("limits.head", "expected a size of at least 1KiB, got 1"),
     "admin-unix": ("admin", "expected HOST:PORT, got 'unix:/run/admin'"),
     "not-yaml": ("", "expected YAML"),
     "not-a-mapping": ("", "expected a mapping of keys"),
@@ -94,6 +103,13 @@ def test_places() -> None:
     assert load(None, {"upstream": "unix:/run/engine.sock"}, {}).upstream == Place(path="/run/engine.sock")
     assert load(None, {"upstream": "http://[::1]:8000/"}, {}).upstream == Place("::1", 8000)
     assert load(None, {"listen": "unix:/run/a"}, {}).listen == Place(path="/run/a")
+
+
+def test_a_scheme_in_capitals_and_no_limit_on_the_drain(tmp_path: Path) -> None:
+    assert load(None, {"upstream": "HTTP://A:81"}, {}).upstream == Place("A", 81)
+    file = tmp_path / "off.yaml"
+    file.write_text("timeouts: {drain: off}")
+    assert load(file, {}, {}).timeouts.drain is None
 
 
 def test_settings_are_frozen() -> None:

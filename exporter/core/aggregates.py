@@ -63,8 +63,6 @@ class Board:
         for slo_class in config.classes:
             for model in dict.fromkeys((OTHER, *config.model_allow)):
                 self.figures_of(model, slo_class)
-                for route in (*GENERATING_ROUTES, OTHER):
-                    self.outcomes(route, model, slo_class.name)
 
     def open(self, arrived: int) -> Tap:
         """Begin one exchange: its head was complete at `arrived`, or it was refused."""
@@ -88,9 +86,11 @@ class Board:
         return counts
 
     def figures_of(self, model: str, slo_class: SloClass) -> ClassFigures:
-        """Give the figures of a model and class; they exist from their first use."""
+        """Give the figures of a model and class; they exist from their first use, as do its outcomes on all routes."""
         key = (model, slo_class.name)
         figures = self.figures.get(key)
         if figures is None:
             figures = self.figures[key] = ClassFigures(model, slo_class, self._edges)
+            for route in (*GENERATING_ROUTES, OTHER):
+                self.outcomes(route, model, slo_class.name)
         return figures

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class Body:
     """The reader of one body. `timeline` is None for a whole document, which has no token stamps."""
 
-    __slots__ = ("_board", "_error", "_fed_at", "_folded", "_framing", "_output", "_read", "_timeline", "tally")
+    __slots__ = ("_board", "_error", "_fed_at", "_framing", "_output", "_read", "_timeline", "tally")
 
     def __init__(self, dialect: Dialect, limit: int, timeline: Timeline | None, board: Board) -> None:
         """Begin; at most `limit` bytes of one event are kept."""
@@ -34,7 +34,6 @@ class Body:
         self._board = board
         self._error: str | None = None  # the outcome its first error stands for
         self._fed_at: int | None = None
-        self._folded = False  # choices beyond the cap were counted
 
     def feed(self, data: bytes, now: int) -> None:
         """Take one read."""

@@ -20,6 +20,7 @@ class Choice:
         "mark",
         "open",
         "pending",
+        "stalled",
         "usage",
     )
 
@@ -32,6 +33,7 @@ class Choice:
         self.open = False  # has a token, and neither finish nor end marker since
         self.finished = False  # a finish reason was read
         self.failed: int | None = None  # an error ended the silence after `last`: its length, 0 if it held held time
+        self.stalled: int | None = None  # what was counted of the silence after `last`, before a token ended it
         self.ids = 0
         self.ids_missing = False  # a token-bearing event came without ids: their sum is no count
         self.usage: int | None = None

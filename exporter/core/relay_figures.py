@@ -43,4 +43,4 @@ class RelayFigures:
     client_connections: int = 0  # open now
     engine_connections: int = 0  # open now, idle ones included
     refused: dict[str, int] = field(default_factory=lambda: dict.fromkeys(REFUSALS, 0))
-    accept_errors: dict[str, int] = field(default_factory=lambda: dict.fromkeys(("emfile", "limit", "other"), 0))
+    accept_errors: dict[str, int] = field(default_factory=lambda: {"limit": 0})

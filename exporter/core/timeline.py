@@ -95,10 +95,13 @@ class Timeline:
                     if held == choice.held_last:
                         self._gap(choice, now - last)
                     else:
-                        self._held_gap(now - last, held - choice.held_last)
+                        self._held_stall(choice, now - last)
+                        choice.stalled = None
                         choice.held_last = held
                         choice.counted = False
                         choice.failed = None
+                        choice.last = now
+                        self._watch()  # the silence before contained held time and was not watched; this one is
                     choice.last = now
             if part is ANSWER_PART:
                 choice.ids_missing = True
@@ -116,8 +119,7 @@ class Timeline:
 
     def resume(self) -> None:
         """Reading goes on after it was held: silences count again."""
-        if any(self._silent()):
-            self._watch()
+        self._watch()
 
     def close(self, closed: int, ok: bool) -> None:
         """End what is open at `closed`; a silence under way then belongs to the maximum unless it ended `ok`."""
@@ -162,15 +164,23 @@ class Timeline:
         return longest
 
     def due(self) -> int | None:
-        """Give the instant after which a stall is certain, None when none is to be counted or reading is held."""
+        """Give the instant after which a stall is certain; None when none is to be counted.
+
+        A silence that contains held time will be the client's, so it makes no stalled request.
+        """
         if self.stalled or self.closed or self._hold.now:
             return None
+        held = self._hold.until(0) if self._hold.any else 0
         earliest: int | None = None
         for choice in self._choices.values():
-            since = choice.last - choice.held_last
-            if choice.open and choice.failed is None and (earliest is None or since < earliest):
-                earliest = since
-        return None if earliest is None else earliest + self._limit + self._hold.until(0)
+            if (
+                choice.open
+                and choice.failed is None
+                and choice.held_last == held
+                and (earliest is None or choice.last < earliest)
+            ):
+                earliest = choice.last
+        return None if earliest is None else earliest + self._limit
 
     def stall_is_certain(self) -> None:
         """Count this request as stalled, once; the stall itself is counted when it closes."""
@@ -218,7 +228,8 @@ class Timeline:
     def _gap(self, choice: Choice, gap: int) -> None:
         self.figures.gap.observe(gap)
         if gap > self._limit:
-            self._stall(gap)
+            self._stall(choice, gap)
+            choice.stalled = None
         elif gap > self._max_gap:
             self._max_gap = gap
         if choice.mark is not None:
@@ -226,30 +237,33 @@ class Timeline:
             choice.counted = False
         choice.failed = None
 
-    def _held_gap(self, length: int, held: int) -> None:
-        """A gap or silence that contains held time: long, it is the client's; judged, it is as long as the rest."""
-        if length > self._limit:
+    def _held_stall(self, choice: Choice, length: int) -> None:
+        """A gap or silence that contains held time: the client's where it is long, and in no other figure."""
+        if length > self._limit and choice.stalled is None:
             self.figures.stalls[_CLIENT] += 1
-        if length - held > self._limit:
-            self.stall_is_certain()
+            choice.stalled = length
 
-    def _stall(self, length: int) -> None:
-        self.figures.stalls[_STREAM] += 1
-        self.figures.stall_time[_STREAM] += length
+    def _stall(self, choice: Choice, length: int) -> None:
+        """Count a stall once: a finish or an error may end a silence, and a token that comes late ends it again."""
+        figures = self.figures
+        if choice.stalled is None:
+            figures.stalls[_STREAM] += 1
+            self.stall_is_certain()
+        figures.stall_time[_STREAM] += length - (choice.stalled or 0)
+        choice.stalled = length
         self._max_gap = max(self._max_gap, length)
-        self.stall_is_certain()
 
     def _silence(self, choice: Choice, end: int) -> int:
         """Something that is no token ended the silence: a stall if it was long, else no gap.
 
         Gives its length in ns, 0 where it contains held time.
         """
-        length, held = end - choice.last, self._hold.until(end) - choice.held_last
-        if held:
-            self._held_gap(length, held)
+        length = end - choice.last
+        if self._hold.until(end) != choice.held_last:
+            self._held_stall(choice, length)
             return 0
         if length > self._limit:
-            self._stall(length)
+            self._stall(choice, length)
         return length
 
     def _details(self, choice: Choice, part: Part, now: int) -> None:

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import select
 import socket
 import struct
-from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from exporter.core.ending import Ending
@@ -20,14 +19,15 @@ from exporter.relay.clock import now
 from exporter.relay.exchange import Exchange
 from exporter.relay.extent import FramingError
 from exporter.relay.head import HeadError, read_request
-from exporter.relay.upstream import no_delay
+from exporter.relay.upstream import keep_alive, no_delay
 
 if TYPE_CHECKING:
     from exporter.relay.context import Context
 
 log = logging.getLogger(__name__)
 
-_TCP_ESTABLISHED = 1  # the first byte of struct tcp_info, linux/tcp.h
+# The peer closed its sending side (Linux), or the connection is gone.
+_HANG_UP = getattr(select, "POLLRDHUP", 0) | select.POLLHUP | select.POLLERR
 
 
 class Downstream(asyncio.Protocol):
@@ -40,6 +40,7 @@ class Downstream(asyncio.Protocol):
         "_closing",
         "_context",
         "_figures",
+        "_heading",
         "_over_limit",
         "_paused",
         "_timer",
@@ -56,6 +57,7 @@ class Downstream(asyncio.Protocol):
         self._buffer = b""  # an unfinished head, or pipelined requests
         self.exchange: Exchange | None = None
         self._over_limit = False
+        self._heading = False  # a request head has begun, and has its time
         self._closing = False  # the last answer is written; what the client still sends is not read
         self._paused = False  # reading from the client
         self._timer: asyncio.TimerHandle | None = None
@@ -72,6 +74,7 @@ class Downstream(asyncio.Protocol):
         # 0: uvloop writes at once, and tells us of the first byte it could not send and of the last.
         self.transport.set_write_buffer_limits(high=0, low=0)
         no_delay(transport)
+        keep_alive(transport)
         self._context.clients.add(self)
         self._figures.client_connections += 1
         self._over_limit = self._figures.client_connections > self._context.limits.connections
@@ -95,8 +98,7 @@ class Downstream(asyncio.Protocol):
         if self._closing:
             return
         if exchange is None:
-            if not self._buffer:
-                self._set_timer(self._context.limits.client_head)
+            self._expect_head()
             self._buffer += data
             self._next_request(stamp)
         elif exchange.takes_bytes:
@@ -117,15 +119,18 @@ class Downstream(asyncio.Protocol):
             self._buffer = data[used:]
 
     def eof_received(self) -> bool:
-        """Take the client's FIN; the transport closes itself."""
-        self._left(now())
+        """Take the client's FIN: it has left. What is unsent of a whole answer it may still read."""
+        if self.exchange is not None:
+            self._left(now())
+            self.transport.abort()
+        self._closing = True
         return False
 
     def connection_lost(self, _exc: Exception | None) -> None:
         """Forget the client."""
         stamp = now()
         self._left(stamp)
-        self._account_blocked(stamp)
+        self.count_blocked(stamp)
         self._cancel_timer()
         self._context.clients.discard(self)
         self._figures.client_connections -= 1
@@ -145,22 +150,24 @@ class Downstream(asyncio.Protocol):
     def resume_writing(self) -> None:
         """Note that the client took everything; read on from the engine if that was held."""
         stamp = now()
-        self._account_blocked(stamp)
+        self.count_blocked(stamp)
+        self.blocked = False
+        self._blocked_exchange = None
         for read in self.unsent:
             self._figures.added.observe(stamp - read)
         self.unsent.clear()
         if self.exchange is not None:
             self.exchange.client_drained(stamp)
-        elif self._closing:
-            self._set_timer(self._context.limits.linger)
         else:
-            self._set_timer(self._context.limits.client_idle)
+            self._wait_for_client()
 
-    def _account_blocked(self, stamp: int) -> None:
+    def count_blocked(self, stamp: int) -> None:
+        """Count the time with unsent bytes up to `stamp`, also while it lasts, and held time with it."""
         if self.blocked and self._blocked_exchange is not None:
             self._blocked_exchange.tap.blocked(stamp - self._blocked_since)
-        self.blocked = False
-        self._blocked_exchange = None
+            self._blocked_since = stamp
+        if self.exchange is not None:
+            self.exchange.count_held(stamp)
 
     @property
     def unsent_bytes(self) -> int:
@@ -193,6 +200,7 @@ class Downstream(asyncio.Protocol):
             self._refuse(stamp, error, raw[:5] == b"HEAD ")
             return
         self._cancel_timer()
+        self._heading = False
         tap = self._context.open_tap(stamp)
         tap.request(head.method, head.target, head.headers)
         exchange = self.exchange = Exchange(self._context, self, head, body, tap)
@@ -225,9 +233,17 @@ class Downstream(asyncio.Protocol):
             self._close_gently()
             return
         self.resume()
-        self._wait_for_client(self._context.limits.client_idle)
+        self._wait_for_client()
         if self._buffer:
+            self._expect_head()
             self._next_request(now())
+
+    def enter_tunnel(self) -> None:
+        """Hand on what came between the request and the answer that switched protocols."""
+        early, self._buffer = self._buffer, b""
+        if early and self.exchange is not None:
+            self.exchange.from_client(early, now())
+        self.resume()
 
     def write_last(self, data: bytes) -> None:
         """Write the sidecar's own answer and close."""
@@ -241,15 +257,15 @@ class Downstream(asyncio.Protocol):
         """End the answer visibly incomplete; with a reset where a FIN would look like its proper end."""
         self.exchange = None
         self._closing = True
-        self._wait_for_client(self._context.limits.linger)
+        self._wait_for_client()
         sock = self.transport.get_extra_info("socket")
         if reset and sock is not None and not self.transport.is_closing():
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.transport.close()
 
     def close_idle(self) -> None:
-        """Close the connection if no exchange is under way on it."""
-        if not self.busy:
+        """Close the connection if nothing is under way on it, not even the head of a request."""
+        if not self.busy and not self._heading:
             self.transport.close()
 
     def _close_gently(self) -> None:
@@ -264,7 +280,7 @@ class Downstream(asyncio.Protocol):
         self.resume()
         if self.transport.can_write_eof():
             self.transport.write_eof()
-            self._wait_for_client(self._context.limits.linger)
+            self._wait_for_client()
         else:
             self.transport.close()
 
@@ -283,31 +299,35 @@ class Downstream(asyncio.Protocol):
             self.transport.resume_reading()
 
     def check_left(self) -> None:
-        """See a client leave whose bytes are not being read just now: its socket is no longer established."""
+        """See a client leave whose bytes are not being read just now: its socket says that the peer hung up.
+
+        A FIN that waits in the peer's kernel behind bytes we do not take can't be seen by anybody.
+        """
         sock = self.transport.get_extra_info("socket")
-        if not self._paused or sock is None or sock.family not in (socket.AF_INET, socket.AF_INET6):
+        if not self._paused or sock is None:
             return
-        state = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0]
-        if state != _TCP_ESTABLISHED:
+        poll = select.poll()
+        poll.register(sock.fileno(), _HANG_UP)
+        if poll.poll(0):
             self._left(now())
             self.transport.abort()
 
-    def _wait_for_client(self, seconds: float) -> None:
-        """End the connection after `seconds` without a word; while bytes are unsent, only if it takes none of them."""
-        if self.blocked:
-            self._set_timer(self._context.limits.client_idle, partial(self._check_taking, self.unsent_bytes))
-        else:
-            self._set_timer(seconds)
+    def _expect_head(self) -> None:
+        """Give a request head its time, from its first byte."""
+        if not self._heading:
+            self._heading = True
+            self._set_timer(self._context.limits.client_head)
 
-    def _check_taking(self, unsent: int) -> None:
-        if self.unsent_bytes < unsent:
-            self._wait_for_client(self._context.limits.client_idle)
-        else:
-            self.transport.abort()
-
-    def _set_timer(self, seconds: float, then: Callable[[], None] | None = None) -> None:
+    def _wait_for_client(self) -> None:
+        """Give a silent client its time. While bytes are unsent there is none: it may read as slowly as it likes."""
         self._cancel_timer()
-        self._timer = self._context.loop.call_later(seconds, then or self.transport.abort)
+        if not self.blocked:
+            limits = self._context.limits
+            self._set_timer(limits.linger if self._closing else limits.client_idle)
+
+    def _set_timer(self, seconds: float) -> None:
+        self._cancel_timer()
+        self._timer = self._context.loop.call_later(seconds, self.transport.abort)
 
     def _cancel_timer(self) -> None:
         if self._timer is not None:

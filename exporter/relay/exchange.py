@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+_LARGE_REQUEST = 64 * 1024
+
 
 class Exchange:
     """Relays one exchange between a client connection and an engine connection."""
@@ -40,6 +42,7 @@ class Exchange:
         "_deadline",
         "_figures",
         "_held_since",
+        "_last_read",
         "_looks",
         "_reply",
         "_request",
@@ -67,6 +70,7 @@ class Exchange:
             self._deadline = Deadline(context.loop, limits.idle, limits.total, self._expire)
         self._looks = context.looks
         self._streaming = False  # the answer's head is through, and its reads may be looked at later
+        self._last_read = 0  # stamp of the engine's last read; at most 20 ms behind
         self.ended = False
 
     # --- towards the engine -------------------------------------------------------------------------------------
@@ -103,6 +107,8 @@ class Exchange:
 
     def _send(self, data: bytes) -> None:
         self._uplink.keep(data)
+        if self._deadline is not None:
+            self._deadline.touched = now()  # an engine that waits for the rest of a request is not silent
         if self._upstream is not None:
             self._write_up(self._upstream, data)
         elif self._uplink.waiting > self._context.limits.upload_buffer:
@@ -125,6 +131,10 @@ class Exchange:
         except ConnectError as error:
             self._connecting = None
             self.fail(error.ending, str(error))
+            return
+        except Exception:
+            log.exception("fault while connecting")
+            self.fault()
             return
         self._connecting = None
         if self.ended:  # in the very tick in which the connection was made
@@ -153,6 +163,8 @@ class Exchange:
         A read of a stream that can't hold its end is written on as it is, and looked at later with others.
         """
         if self._streaming and not may_end(data):
+            if self._deadline is not None:
+                self._deadline.touched = stamp
             client = self._client
             client.transport.write(data)
             if client.blocked:
@@ -162,17 +174,17 @@ class Exchange:
             else:
                 self._looks.put((self, data, stamp, now() - stamp))
         else:
-            self._looks.flush()
-            self._from_engine(data, stamp)
-            self._hold_if_full()
+            self._looks.settle(self)
+            if not self.ended:
+                self._from_engine(data, stamp)
+                self._hold_if_full()
 
     def look(self, data: bytes, stamp: int) -> None:
         """Look at a read that was relayed before: take its framing off, and let the tap see the rest."""
         body = self._reply.body
         if body is None or self.ended:
             return
-        if self._deadline is not None:
-            self._deadline.touched = stamp
+        self._last_read = stamp
         try:
             payload = body.feed(data)
         except FramingError as error:
@@ -186,6 +198,7 @@ class Exchange:
         if self._deadline is not None:
             self._deadline.touched = stamp
         reply = self._reply
+        self._last_read = stamp
         if not reply.begun:
             data = self._take_heads(data, stamp)
         body = reply.body
@@ -219,6 +232,7 @@ class Exchange:
     def _take_heads(self, data: bytes, stamp: int) -> bytes:
         """Take response heads, 1xx ones too; return the bytes behind the final one."""
         reply = self._reply
+        self._uplink.forget()
         while not reply.begun:
             try:
                 head, data = reply.next_head(data)
@@ -232,6 +246,8 @@ class Exchange:
             if head.final:
                 self._streaming = reply.streaming
                 self.tap.head(head.status, head.headers, stamp)
+                if reply.tunnel:
+                    self._client.enter_tunnel()
         return data
 
     def _hold_if_full(self) -> None:
@@ -243,18 +259,26 @@ class Exchange:
         ):
             return
         self._looks.flush()
+        if self.ended:  # by what was looked at
+            return
         self._held_since = now()
         if self._deadline is not None:
             self._deadline.touched = None
         self._upstream.transport.pause_reading()
         self.tap.hold(self._held_since)
 
+    def count_held(self, stamp: int) -> None:
+        """Count held time up to `stamp`, also while it lasts."""
+        if self._held_since is not None:
+            self._figures.held += stamp - self._held_since
+            self._held_since = stamp
+
     def client_drained(self, stamp: int) -> None:
         """The client took everything: read on from the engine."""
         if self._held_since is None:
             return
         self._looks.flush()
-        self._figures.held += stamp - self._held_since
+        self.count_held(stamp)
         self._held_since = None
         if self._deadline is not None:
             self._deadline.touched = stamp
@@ -270,7 +294,7 @@ class Exchange:
         upstream = self._release_upstream()
         sent = self._uplink.body.done
         if upstream is not None:
-            if self._reply.keep_alive and sent and not beyond:
+            if self._reply.keep_alive and self._engine_took_it(upstream) and not beyond:
                 self._context.pool.give_back(upstream)
             else:
                 upstream.close()
@@ -278,13 +302,23 @@ class Exchange:
         keep_alive = self._request.keep_alive and sent and not stray and not self._reply.client_sees_close
         self._client.exchange_done(keep_alive)
 
+    def _engine_took_it(self, upstream: Upstream) -> bool:
+        """Whether the engine has read the whole request, as far as that shows: else the next would wait behind it.
+
+        An error answer to a large request may have come before its body was read; what the kernel holds does not show.
+        """
+        uplink = self._uplink
+        refused = (self._reply.status or 0) >= 400 and uplink.size > _LARGE_REQUEST
+        return uplink.body.done and not refused and upstream.transport.get_write_buffer_size() == 0
+
     def engine_ended(self, stamp: int, clean: bool) -> None:
         """The engine closed its connection (`clean`: with a FIN)."""
         upstream = self._release_upstream()
         if self.ended or upstream is None:
             return
         if self._reply.tunnel or (clean and self._reply.ends_with_close):
-            self._end(stamp, Ending.COMPLETE)
+            self._looks.flush()
+            self._end(stamp if self._reply.tunnel else self._last_read, Ending.COMPLETE)
             self._client.exchange_done(keep_alive=False)
         elif self._reply.begun:
             self.fail(Ending.CUT, "the engine ended the connection before its answer was complete", stamp)

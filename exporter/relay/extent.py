@@ -5,11 +5,15 @@ by length, by chunks, or by the close of the connection. `feed` returns the payl
 `used` says how many bytes of that read belong to the message; `done` that it is complete. RFC 9112 sections 6 and 7.
 """
 
+import re
 from typing import Protocol
 
 _LINE_LIMIT = 4096  # a chunk-size line with its extensions
 _TRAILER_LIMIT = 64 * 1024
 _SIZE_DIGITS = 15  # 2**60 bytes is more than anybody sends, and fits an int64
+
+
+_CONTROL = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")  # what no line of framing may hold; a tab may be there
 
 
 class FramingError(Exception):
@@ -143,6 +147,8 @@ class Chunked:
             self._left = chunk_size(line)
             self._state = self._DATA if self._left else self._TRAILERS
         else:
+            if line and (line[:1] in b": \t" or b":" not in line or _CONTROL.search(line)):
+                raise FramingError("a trailer is no field")
             self._trailer += len(line) + 2
             if self._trailer > _TRAILER_LIMIT:
                 raise FramingError("the trailers are too long")
@@ -160,7 +166,11 @@ def may_end(data: bytes) -> bool:
 
 def chunk_size(line: bytes) -> int:
     """Return the payload length that a chunk-size line (without CRLF) states; extensions are passed over."""
-    digits = line.partition(b";")[0] if b";" in line else line
+    digits = line
+    if b";" in line:
+        digits, _, extension = line.partition(b";")
+        if _CONTROL.search(extension):
+            raise FramingError("a chunk extension holds a control character")
     # int() would take more than digits: a sign, spaces, underscores (no alphanumerics), and the prefix 0x.
     if len(digits) <= _SIZE_DIGITS and digits.isalnum() and digits[1:2] not in (b"x", b"X"):
         try:

@@ -92,6 +92,12 @@ class ResponseHead(NamedTuple):
         """Whether no other head of this answer follows."""
         return self.status >= 200 or self.status == 101
 
+    @property
+    def promises_what_it_may_not_have(self) -> bool:
+        """Whether a 204 claims a body: what may follow would be read as the next answer."""
+        lengths = [length for length in values(self.headers, b"content-length") if length != b"0"]
+        return self.status == 204 and bool(lengths or values(self.headers, b"transfer-encoding"))
+
     def onward(self, without_framing: bool = False) -> bytes:
         """Return the head for the client; a 101 keeps its upgrade, and a 204 always goes `without_framing` fields."""
         kept = [self.start]

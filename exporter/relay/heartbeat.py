@@ -4,6 +4,7 @@ The delay of the timer is a metric, so that a stall of our own making shows and 
 """
 
 import asyncio
+from collections.abc import Callable
 
 from exporter.core.histogram import Histogram
 from exporter.relay.clock import now
@@ -14,20 +15,25 @@ _INTERVAL_NS = 20_000_000
 
 
 class Heartbeat:
-    """Beats until it is stopped."""
+    """Beats until it is stopped. `each` is called at every beat; what it takes shows in the lag of the next one."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, lag: Histogram, looks: LookQueue) -> None:
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, lag: Histogram, looks: LookQueue, each: Callable[[], None]
+    ) -> None:
         self._loop = loop
         self._lag = lag
         self._looks = looks
-        self._beat()
+        self._each = each
+        self._due = now() + _INTERVAL_NS
+        self._timer = loop.call_later(INTERVAL, self._beat)
 
-    def _beat(self, due: int | None = None) -> None:
+    def _beat(self) -> None:
         at = now()
-        if due is not None:
-            self._lag.observe(max(0, at - due))
+        self._lag.observe(max(0, at - self._due))
+        self._due = at + _INTERVAL_NS
+        self._timer = self._loop.call_later(INTERVAL, self._beat)
         self._looks.flush()
-        self._timer = self._loop.call_later(INTERVAL, self._beat, now() + _INTERVAL_NS)
+        self._each()
 
     def stop(self) -> None:
         """Beat no more."""

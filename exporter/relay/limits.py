@@ -22,6 +22,6 @@ class Limits:
     upstream_idle: float = 3.0  # a kept-alive engine connection; uvicorn closes its own after 5 s
     idle: float | None = None  # silence of the engine, in bytes, comments included
     total: float | None = None  # a whole exchange
-    drain: float = 600.0
+    drain: float | None = 600.0
     retry_window: float = 0.1  # a reused connection that closed sooner than this after the request was stale
     linger: float = 2.0  # how long unread request bytes are taken in after an early answer

@@ -55,13 +55,21 @@ class LookQueue:
             self._soon = True
             self._loop.call_soon(self.flush)
 
+    def settle(self, exchange: Exchange) -> None:
+        """Look at what waits of one exchange, before its next read is looked at in place."""
+        own = [look for look in self._reads if look[0] is exchange]
+        if own:
+            self._reads = [look for look in self._reads if look[0] is not exchange]
+            self._look(own)
+
     def flush(self) -> None:
         """Look at everything that waits. An exchange that ends by what it finds has no further look."""
         self._soon = False
-        reads = self._reads
-        if not reads:
-            return
-        self._reads = []
+        if self._reads:
+            reads, self._reads = self._reads, []
+            self._look(reads)
+
+    def _look(self, reads: list[Look]) -> None:
         figures = self._figures
         observe = figures.added.observe
         for exchange, data, stamp, added in reads:

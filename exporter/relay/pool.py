@@ -76,10 +76,9 @@ class Pool:
             raise ConnectError(
                 Ending.TIMEOUT, f"no connection to the engine within {self._limits.connect:g} s"
             ) from error
-        except OSError as error:
-            raise ConnectError(
-                Ending.CONNECT_FAILED, f"the engine can't be reached: {error.strerror or error}"
-            ) from error
+        except (OSError, ValueError) as error:  # ValueError: a name that is none
+            reason = getattr(error, "strerror", None) or error
+            raise ConnectError(Ending.CONNECT_FAILED, f"the engine can't be reached: {reason}") from error
         made.opened()
         return made
 

@@ -13,12 +13,13 @@ _HEAD_END = b"\r\n\r\n"
 class Reply:
     """The state of one answer. `body` is `None` until the final head is complete, and for ever in a tunnel."""
 
-    __slots__ = ("_limit", "_partial", "_request", "body", "dechunk", "keep_alive", "status", "tunnel")
+    __slots__ = ("_limit", "_partial", "_request", "body", "dechunk", "keep_alive", "status", "tunnel", "untouched")
 
     def __init__(self, request: RequestHead, head_limit: int) -> None:
         self._request = request
         self._limit = head_limit
         self._partial = b""  # an unfinished head
+        self.untouched = True  # not one byte of an answer has come, of a 1xx either
         self.body: Extent | None = None
         self.status: int | None = None  # of the final head
         self.keep_alive = False  # whether the engine's connection may serve again
@@ -29,11 +30,6 @@ class Reply:
     def begun(self) -> bool:
         """Whether the final head is complete."""
         return self.status is not None
-
-    @property
-    def untouched(self) -> bool:
-        """Whether not one byte of an answer has come."""
-        return self.status is None and not self._partial
 
     @property
     def ends_with_close(self) -> bool:
@@ -55,6 +51,7 @@ class Reply:
 
         HeadError when it can't be read or is longer than the limit.
         """
+        self.untouched = False
         data = self._partial + data if self._partial else data
         self._partial = b""
         end = data.find(_HEAD_END)
@@ -77,7 +74,7 @@ class Reply:
     def _begin_body(self, head: ResponseHead) -> None:
         self.body = head.extent(self._request.method)
         self.status = head.status
-        self.keep_alive = head.keep_alive and not self.ends_with_close
+        self.keep_alive = head.keep_alive and not self.ends_with_close and not head.promises_what_it_may_not_have
         self.dechunk = self._request.http10 and isinstance(self.body, Chunked)
 
     def onward(self, head: ResponseHead) -> bytes:

@@ -10,7 +10,18 @@ from exporter.relay.extent import Extent
 class Uplink:
     """The request's bytes, kept until they are sent, and beyond that while a retry is still possible."""
 
-    __slots__ = ("_attempts", "_connected", "_first_byte", "_head", "_kept", "_limit", "_size", "_whole", "body")
+    __slots__ = (
+        "_attempts",
+        "_connected",
+        "_first_byte",
+        "_head",
+        "_kept",
+        "_limit",
+        "_size",
+        "_whole",
+        "body",
+        "size",
+    )
 
     def __init__(self, head: bytes, body: Extent, limit: int) -> None:
         self._head = head
@@ -22,6 +33,7 @@ class Uplink:
         self._connected = False
         self._attempts = 0
         self._first_byte = 0
+        self.size = 0  # bytes of the body so far, framing included
 
     @property
     def waiting(self) -> int:
@@ -30,14 +42,16 @@ class Uplink:
 
     def keep(self, data: bytes) -> None:
         """Keep bytes that wait for a connection, or, up to the limit, that a retry would need."""
+        self.size += len(data)
         if not self._whole:
             return
         self._kept.append(data)
         self._size += len(data)
         if self._connected and self._size > self._limit:
-            self._forget()
+            self.forget()
 
-    def _forget(self) -> None:
+    def forget(self) -> None:
+        """Keep nothing any longer: no retry can come."""
         self._whole = False
         self._kept = []
         self._size = 0
@@ -49,7 +63,7 @@ class Uplink:
         self._first_byte = stamp
         self._connected = True
         if not reused or self._attempts > 1 or self._size > self._limit:
-            self._forget()
+            self.forget()
         return pieces
 
     def may_repeat(self, stamp: int, window: float) -> bool:

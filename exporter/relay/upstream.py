@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import socket
 from typing import TYPE_CHECKING, cast
 
@@ -64,7 +65,22 @@ class Upstream(asyncio.Protocol):
         """Tell the exchange, if it still waits for something."""
         self._lost = True
         self._figures.engine_connections -= self._counted
+        if exc is not None:
+            self._read_rest()
         self._ended(exc)
+
+    def _read_rest(self) -> None:
+        """Take what the socket still holds after a failed write: an engine may answer early and close.
+
+        uvloop drops a connection at the first write that fails, with the answer unread. The socket is open until this
+        callback returns.
+        """
+        sock = self.transport.get_extra_info("socket")
+        try:
+            while self.exchange is not None and (data := os.read(sock.fileno(), 65536)):
+                self.data_received(data)
+        except OSError:  # nothing is left, or it was reset
+            return
 
     def _ended(self, exc: Exception | None) -> None:
         exchange = self.exchange
@@ -94,3 +110,10 @@ def no_delay(transport: asyncio.BaseTransport) -> None:
     sock = transport.get_extra_info("socket")
     if sock is not None and sock.family in (socket.AF_INET, socket.AF_INET6):
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+
+def keep_alive(transport: asyncio.BaseTransport) -> None:
+    """Let the kernel find out that a peer is gone without a word: a slow reader has no time limit of ours."""
+    sock = transport.get_extra_info("socket")
+    if sock is not None:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

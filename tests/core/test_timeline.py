@@ -158,3 +158,16 @@ def test_sums_are_kept_per_choice(steps: Any) -> None:
     spans = sum(last[index] - first[index] for index in first)
     assert seconds(on, GAP) == pytest.approx(spans / 1e9)
     assert seconds(on, TTFT) == pytest.approx(min(first.values(), default=0) / 1e9)
+
+
+@pytest.mark.parametrize("ending", [event('{"error":"died"}'), FIN(), DONE], ids=["error", "finish", "marker"])
+def test_a_silence_is_one_stall_however_often_it_ends(ending: bytes) -> None:
+    """An error, a finish or the marker ends it, then a late token again: one stall, as long as the whole silence."""
+    on = board()
+    tap = begin(on)
+    for when, data in ((1.0, C("a")), (1.3, ending), (1.31, C("b"))):
+        tap.feed(data, ns(when))
+    tap.close(ns(1.32), Ending.COMPLETE)
+    assert total(on, "stalls_total") == 1
+    assert seconds(on, "stall_seconds_total") == pytest.approx(0.31)
+    assert total(on, "stalled_requests_total") == 1

@@ -121,7 +121,9 @@ async def start_relay() -> AsyncIterator[StartRelay]:
     """Starts relays before an engine's port, with the limits given by name; each is closed at the test's end."""
     async with AsyncExitStack() as stack:
 
-        async def start(engine_port: int, preserve_host: bool = True, **limits: float) -> RunningRelay:
+        async def start(
+            engine_port: int, preserve_host: bool = True, path: str | None = None, **limits: float
+        ) -> RunningRelay:
             taps: list[Recording] = []
 
             def open_tap(arrived: int) -> Tap:
@@ -134,9 +136,9 @@ async def start_relay() -> AsyncIterator[StartRelay]:
                 Limits(**limits),  # type: ignore[arg-type]  # sizes are ints, times floats: as the test says
                 figures,
                 open_tap,
-                preserve_host,
+                preserve_host=preserve_host,
             )
-            bound = await relay.listen(Address("127.0.0.1", 0))
+            bound = await relay.listen(Address("127.0.0.1", 0, path))
             stack.push_async_callback(relay.close)
             return RunningRelay(relay, figures, taps, bound.port)
 

@@ -63,6 +63,12 @@ def test_chunked_byte_by_byte_with_extension_and_trailers() -> None:
         b"5;" + b"x" * 5000,
         b"0\r\n" + b"X: " + b"y" * 4000 + b"\r\n" + (b"A: " + b"y" * 4000 + b"\r\n") * 20,
         b"0\r\nX: 1\n\r\n",
+        b"3;\nxx\r\nabc\r\n",
+        b"3;a\rb\r\nabc\r\n",
+        b"3;a=\x00\r\nabc\r\n",
+        b"0\r\nno colon\r\n\r\n",
+        b"0\r\n: 1\r\n\r\n",
+        b"0\r\nX: 1\r\n folded\r\n\r\n",
     ],
 )
 @pytest.mark.parametrize("step", [1, 7, 1 << 20])
@@ -116,7 +122,8 @@ def test_a_read_that_may_not_end_a_message_never_does(
 @given(st.binary(max_size=12))
 def test_chunk_size_agrees_with_strict_hexadecimal(line: bytes) -> None:
     digits = line.partition(b";")[0]
-    valid = bool(digits) and all(byte in b"0123456789abcdefABCDEF" for byte in digits)
+    plain = not any((byte < 32 and byte != 9) or byte == 127 for byte in line)
+    valid = plain and bool(digits) and all(byte in b"0123456789abcdefABCDEF" for byte in digits)
     if valid:
         assert chunk_size(line) == int(digits, 16)
     else:

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from exporter.core.dialects.openai_parts import DONE, read_error, read_finish, read_usage, unreadable
+from exporter.core.dialects.openai_parts import DONE, lenient, read_error, read_finish, read_usage, unreadable
 from exporter.core.framing import Frame
 from exporter.core.signals import ANSWER, END, NOTHING, ONE_ANSWER, ONE_REASONING, REASONING, Part, Signal
 
@@ -51,7 +51,10 @@ def read(frame: Frame) -> Signal:
     try:
         chunk = _decode(data)
     except (msgspec.DecodeError, RecursionError):
-        return unreadable(data, frame.event == b"error")
+        read_anyway = lenient(data, _Chunk)
+        if read_anyway is None:
+            return unreadable(data, frame.event == b"error")
+        chunk = read_anyway
     choices = chunk.choices
     if (
         choices is None

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from exporter.core.dialects.openai_parts import DONE, read_error, read_finish, read_usage, unreadable
+from exporter.core.dialects.openai_parts import DONE, lenient, read_error, read_finish, read_usage, unreadable
 from exporter.core.framing import Frame
 from exporter.core.signals import ANSWER, END, NOTHING, ONE_ANSWER, Part, Signal
 
@@ -37,7 +37,10 @@ def read(frame: Frame) -> Signal:
     try:
         chunk = _decode(data)
     except (msgspec.DecodeError, RecursionError):
-        return unreadable(data, named_error)
+        read_anyway = lenient(data, _Chunk)
+        if read_anyway is None:
+            return unreadable(data, named_error)
+        chunk = read_anyway
     choices = chunk.choices or ()
     if len(choices) == 1 and _is_plain(chunk, choices[0]) and not frame.event:
         return ONE_ANSWER

@@ -3,11 +3,14 @@
 Values arrive as decoded JSON of any type; a wrong type is left out, never a fault.
 """
 
-from typing import Any
+import json
+from typing import Any, TypeVar
 
 import msgspec
 
-from exporter.core.signals import BAD_SHAPE, NOT_JSON, SILENT, InBandError, Signal, Usage
+from exporter.core.signals import BAD_SHAPE, END, NOT_JSON, SILENT, InBandError, Signal, Usage
+
+T = TypeVar("T")
 
 # More tokens than any context holds; such a count is a fault of the engine, not a measurement.
 ABSURD = 100_000_000
@@ -78,12 +81,26 @@ def read_finish(reason: Any) -> str | None:
     return reason if type(reason) is str and reason else None
 
 
+def lenient(data: bytes, kind: type[T]) -> T | None:
+    """Read what engines send and tolerant clients take for JSON though it is none; None when it does not fit `kind`.
+
+    That is: raw control characters in strings, NaN and Infinity, lone surrogates, bytes that are no UTF-8.
+    """
+    try:
+        value = json.loads(data.decode("utf-8", "replace"), strict=False)
+        return msgspec.convert(value, kind) if isinstance(value, dict) else None
+    except (ValueError, RecursionError, msgspec.ValidationError):
+        return None
+
+
 def unreadable(data: bytes, named_error: bool) -> Signal:
     """Say what an event is that does not fit the dialect's shape; `data: null` and its like are no fault."""
     if named_error:
         return Signal(error=InBandError())
     if not data or data.isspace():
         return SILENT
+    if data.strip() == DONE:
+        return END
     try:
         value = msgspec.json.decode(data)
     except (msgspec.DecodeError, RecursionError):

@@ -217,8 +217,26 @@ def test_what_is_no_json_is_counted(text: str) -> None:
     assert chat(text) is NOT_JSON
 
 
-def test_bytes_that_are_no_utf8_are_counted() -> None:
-    assert read(Frame(b'{"choices":[{"index":0,"delta":{"content":"\xff"}}]}')) is NOT_JSON
+@pytest.mark.parametrize(
+    "text",
+    [
+        b'"content":"\xff"',
+        b'"content":"\x0b\x0c\x1c\x1d\x1e\t"',
+        b'"content":"\\ud83d"',
+        b'"content":"a"},"logprobs":{"content":[{"logprob":-Infinity},{"logprob":NaN}]',
+    ],
+)
+def test_C04_what_is_not_quite_json_is_read_all_the_same(text: bytes) -> None:
+    signal = read(Frame(b'{"choices":[{"index":0,"delta":{' + text + b"}}]}"))
+    assert (signal.token, signal.unparsed) == (ANSWER, None)
+
+
+def test_an_end_marker_with_spaces_around_it_is_one() -> None:
+    assert read(Frame(b" [DONE] ")).end
+
+
+def test_what_is_no_json_by_any_reading_is_counted() -> None:
+    assert read(Frame(b'{"choices":[{"index":0,"delta":{"content":"a}}]}')) is NOT_JSON
 
 
 @pytest.mark.parametrize(
