@@ -1,6 +1,5 @@
 """Durations are int nanoseconds of one monotonic clock; these are the words for them."""
 
-MICROSECOND = 1_000
 MILLISECOND = 1_000_000
 SECOND = 1_000_000_000
 
