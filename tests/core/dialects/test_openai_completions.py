@@ -40,3 +40,8 @@ def test_errors_the_end_and_the_unreadable() -> None:
 @given(st.binary(max_size=50))
 def test_it_never_raises_at_bytes(data: bytes) -> None:
     assert isinstance(read(Frame(data)), Signal)
+
+
+def test_C04_what_is_not_quite_json_is_read_all_the_same() -> None:
+    signal = read(Frame(b'{"choices":[{"index":0,"text":"\x0b","logprobs":{"token_logprobs":[-Infinity]}}]}'))
+    assert (signal.token, signal.unparsed) == (ANSWER, None)
