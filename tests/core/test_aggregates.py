@@ -10,7 +10,7 @@ from exporter import names
 from exporter.core.ending import Ending
 from exporter.core.histogram import Histogram
 from exporter.core.outcome import OUTCOMES
-from exporter.names import Metric
+from exporter.names import GENERATING_ROUTES, OTHER, Metric
 from tests.core.drive import (
     DONE,
     FIN,
@@ -133,3 +133,11 @@ def test_c34_c38_counts_reconcile_and_gauges_return_to_0(runs: Any) -> None:
     assert total(on, "requests_in_flight", now=now) == total(on, "streams_in_flight", now=now) == 0
     assert total(on, "tap_faults_total") == 0
     assert total(on, "time_to_first_token_seconds") == total(on, "streamed_requests_total")
+
+
+def test_C45_a_learnt_model_has_its_series_on_every_generating_route() -> None:
+    on = board()
+    tap = begin(on)
+    tap.close(ns(9), Ending.COMPLETE)
+    routes = {key[0] for key in samples(on, "requests_total") if key[1] not in ("", OTHER)}
+    assert routes >= {*GENERATING_ROUTES, OTHER}
