@@ -128,21 +128,16 @@ class Exchange:
         started = now()
         try:
             upstream = await self._context.pool.connect()
+            self._connecting = None
+            if self.ended:  # in the very tick in which the connection was made
+                upstream.close()
+            else:
+                self._use(upstream, now() - started)
         except ConnectError as error:
             self._connecting = None
             self.fail(error.ending, str(error))
-            return
         except Exception:
-            log.exception("fault while connecting")
-            self.fault()
-            return
-        self._connecting = None
-        if self.ended:  # in the very tick in which the connection was made
-            upstream.close()
-            return
-        try:
-            self._use(upstream, now() - started)
-        except Exception:
+            self._connecting = None
             log.exception("fault while sending a request")
             self.fault()
 

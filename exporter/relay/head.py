@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import httptools
 
+from exporter.core.media import values
 from exporter.relay.extent import Chunked, Extent, Length, UntilClose
 
 Fields = list[tuple[bytes, bytes]]
@@ -166,11 +167,6 @@ def read_response(raw: bytes) -> ResponseHead:
         options=options,
         keep_alive=b"close" not in options and (not http10 or b"keep-alive" in options),
     )
-
-
-def values(headers: Fields, name: bytes) -> list[bytes]:
-    """Return the values of every field called `name` (given in lower case), in order."""
-    return [value for key, value in headers if key.lower() == name]
 
 
 class _Seen:

@@ -17,10 +17,10 @@ class Uplink:
         "_head",
         "_kept",
         "_limit",
-        "_size",
         "_whole",
         "body",
         "size",
+        "waiting",
     )
 
     def __init__(self, head: bytes, body: Extent, limit: int) -> None:
@@ -28,17 +28,12 @@ class Uplink:
         self.body = body
         self._limit = limit
         self._kept: list[bytes] = []
-        self._size = 0
+        self.waiting = 0  # bytes of the body kept here
         self._whole = True  # everything read so far is kept
         self._connected = False
         self._attempts = 0
         self._first_byte = 0
         self.size = 0  # bytes of the body so far, framing included
-
-    @property
-    def waiting(self) -> int:
-        """Bytes of the body kept here."""
-        return self._size
 
     def keep(self, data: bytes) -> None:
         """Keep bytes that wait for a connection, or, up to the limit, that a retry would need."""
@@ -46,15 +41,15 @@ class Uplink:
         if not self._whole:
             return
         self._kept.append(data)
-        self._size += len(data)
-        if self._connected and self._size > self._limit:
+        self.waiting += len(data)
+        if self._connected and self.waiting > self._limit:
             self.forget()
 
     def forget(self) -> None:
         """Keep nothing any longer: no retry can come."""
         self._whole = False
         self._kept = []
-        self._size = 0
+        self.waiting = 0
 
     def begin(self, stamp: int, reused: bool) -> list[bytes]:
         """Return what to write first on a connection; what no retry can need is kept no longer."""
@@ -62,7 +57,7 @@ class Uplink:
         self._attempts += 1
         self._first_byte = stamp
         self._connected = True
-        if not reused or self._attempts > 1 or self._size > self._limit:
+        if not reused or self._attempts > 1 or self.waiting > self._limit:
             self.forget()
         return pieces
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from exporter.core.dialects.openai_parts import DONE, lenient, read_error, read_finish, read_usage, unreadable
+from exporter.core.dialects.openai_parts import DONE, Envelope, lenient, read_error, read_finish, read_usage, unreadable
 from exporter.core.framing import Frame
 from exporter.core.signals import ANSWER, END, NOTHING, ONE_ANSWER, Part, Signal
 
@@ -16,13 +16,8 @@ class _Choice(msgspec.Struct, gc=False):
     token_ids: Any = None
 
 
-class _Chunk(msgspec.Struct, gc=False):
+class _Chunk(Envelope, gc=False):
     choices: list[_Choice] | None = None
-    usage: Any = None
-    error: Any = None
-    timings: Any = None  # llama.cpp
-    object: Any = None
-    code: Any = None
 
 
 _decode = msgspec.json.Decoder(_Chunk).decode

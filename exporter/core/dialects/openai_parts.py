@@ -18,6 +18,16 @@ ABSURD = 100_000_000
 DONE = b"[DONE]"
 
 
+class Envelope(msgspec.Struct, gc=False):
+    """What a chunk may carry beside its choices; values of any type, checked where they are read."""
+
+    usage: Any = None
+    error: Any = None
+    timings: Any = None  # llama.cpp
+    object: Any = None
+    code: Any = None
+
+
 def count(value: Any, invalid: list[str]) -> int | None:
     """Read a token count; None: not reported, or reported but no count, which adds its reason to `invalid`."""
     if value is None:
